@@ -1,0 +1,182 @@
+// Package record is the shape of one fact in the ledger. The JSON that Encode
+// gives is what is published to LEDGER, stored in ClickHouse and hashed: its
+// bytes are the record.
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Version of the record's format. A reader keeps understanding every older one.
+const Version = 1
+
+// Kind of a record.
+type Kind string
+
+// The kinds. Their names are the ledger's and never change.
+const (
+	EventAccepted      Kind = "event.accepted"
+	EventRejected      Kind = "event.rejected"
+	EventUnmatched     Kind = "event.unmatched"
+	DeliveryOwed       Kind = "delivery.owed"
+	Attempt            Kind = "attempt"
+	DeliveryDeadLetter Kind = "delivery.dead_lettered"
+	DeliveryCancelled  Kind = "delivery.cancelled"
+	Escalation         Kind = "escalation"
+	EscalationAcked    Kind = "escalation.acknowledged"
+	ReplayRequested    Kind = "replay.requested"
+	EndpointChanged    Kind = "endpoint.changed"
+	EventTypeChanged   Kind = "event_type.changed"
+	ConformanceChecked Kind = "conformance.checked"
+	OperatorAction     Kind = "operator.action"
+	LedgerGap          Kind = "ledger.gap"
+)
+
+// Kinds in the order of an event's life.
+func Kinds() []Kind {
+	return []Kind{EventAccepted, EventRejected, EventUnmatched, DeliveryOwed, Attempt, DeliveryDeadLetter,
+		DeliveryCancelled, Escalation, EscalationAcked, ReplayRequested, EndpointChanged, EventTypeChanged,
+		ConformanceChecked, OperatorAction, LedgerGap}
+}
+
+// Record is one immutable fact. Which fields are set depends on Kind; a zero
+// field is absent from the JSON. Times are UTC. Durations are whole
+// microseconds. Digests are lower-case hex of SHA-256.
+type Record struct {
+	Version int       `json:"v"`
+	ID      string    `json:"id"` // unique in the ledger; also the Nats-Msg-Id into LEDGER
+	Kind    Kind      `json:"kind"`
+	At      time.Time `json:"at"`
+	Tenant  string    `json:"tenant"`
+
+	EventID    string `json:"event_id,omitempty"`
+	EndpointID string `json:"endpoint_id,omitempty"`
+
+	// The event, on event.* and delivery.owed.
+	EventType   string    `json:"event_type,omitempty"`
+	EventAt     time.Time `json:"event_at,omitzero"`   // the producer's timestamp
+	EventSeq    uint64    `json:"event_seq,omitempty"` // position in EVENTS
+	StoredAt    time.Time `json:"stored_at,omitzero"`  // when EVENTS stored it
+	SubjectType string    `json:"subject_type,omitempty"`
+	SubjectID   string    `json:"subject_id,omitempty"`
+	DeliverBy   time.Time `json:"deliver_by,omitzero"`
+	DataDigest  string    `json:"data_digest,omitempty"` // of the bytes of data
+	DataBytes   int       `json:"data_bytes,omitempty"`
+	NoMsgID     bool      `json:"no_msg_id,omitempty"`    // published without Nats-Msg-Id: not deduplicated
+	Endpoints   int       `json:"endpoints,omitempty"`    // how many deliveries the event became
+	NATSSubject string    `json:"nats_subject,omitempty"` // where a rejected event was published
+
+	// Why. Reason is a code; Detail is for people.
+	Reason string `json:"reason,omitempty"`
+	Detail string `json:"detail,omitempty"`
+
+	// The attempt.
+	Attempt           int               `json:"attempt,omitempty"` // 1, 2, 3 … within the delivery, across replays
+	ReplayID          string            `json:"replay_id,omitempty"`
+	StartedAt         time.Time         `json:"started_at,omitzero"`
+	ResolveUS         int64             `json:"resolve_us,omitempty"`
+	ConnectUS         int64             `json:"connect_us,omitempty"`
+	TLSUS             int64             `json:"tls_us,omitempty"`
+	FirstByteUS       int64             `json:"first_byte_us,omitempty"`
+	DurationUS        int64             `json:"duration_us,omitempty"` // the call alone, no queueing
+	Status            int               `json:"status,omitempty"`
+	Outcome           string            `json:"outcome,omitempty"`
+	Class             string            `json:"class,omitempty"`
+	Decision          string            `json:"decision,omitempty"` // delivered, retry, dead_letter
+	NextAttemptAt     time.Time         `json:"next_attempt_at,omitzero"`
+	URL               string            `json:"url,omitempty"` // without its query
+	RemoteAddr        string            `json:"remote_addr,omitempty"`
+	Reused            bool              `json:"connection_reused,omitempty"`
+	HTTPVersion       string            `json:"http_version,omitempty"`
+	TLSVersion        string            `json:"tls_version,omitempty"`
+	PeerFingerprint   string            `json:"peer_fingerprint,omitempty"`
+	PayloadDigest     string            `json:"payload_digest,omitempty"` // of the exact signed bytes
+	PayloadBytes      int               `json:"payload_bytes,omitempty"`
+	SignatureScheme   string            `json:"signature_scheme,omitempty"`
+	KeyIDs            []string          `json:"key_ids,omitempty"`
+	SignedAt          time.Time         `json:"signed_at,omitzero"` // the timestamp that was signed, whole seconds
+	ResponseHeaders   map[string]string `json:"response_headers,omitempty"`
+	ResponseExcerpt   string            `json:"response_excerpt,omitempty"` // first 1 KiB, redacted
+	ResponseBytes     int64             `json:"response_bytes,omitempty"`   // read by us
+	ResponseTruncated bool              `json:"response_truncated,omitempty"`
+	Redactions        int               `json:"redactions,omitempty"`
+	Dispatcher        string            `json:"dispatcher,omitempty"`
+	Software          string            `json:"software,omitempty"`
+
+	// The dead letter and the cancellation.
+	Attempts int `json:"attempts,omitempty"` // attempts made when it ended
+
+	// What people did: replay.requested, endpoint.changed, event_type.changed, operator.action.
+	Actor            string   `json:"actor,omitempty"`
+	Action           string   `json:"action,omitempty"`
+	EndpointRevision uint64   `json:"endpoint_revision,omitempty"`
+	EventTypes       []string `json:"event_types,omitempty"`
+
+	// A gap in LEDGER: the sequences that are missing.
+	GapFrom uint64 `json:"gap_from,omitempty"`
+	GapTo   uint64 `json:"gap_to,omitempty"`
+}
+
+// Encode gives the record's bytes.
+func (r *Record) Encode() ([]byte, error) {
+	r.Version = Version
+	r.At = r.At.UTC()
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("record %s: %w", r.ID, err)
+	}
+	return b, nil
+}
+
+// Decode reads a record of this version or an older one.
+func Decode(b []byte) (Record, error) {
+	var r Record
+	if err := json.Unmarshal(b, &r); err != nil {
+		return r, fmt.Errorf("ledger record: %w", err)
+	}
+	if r.Version < 1 || r.Version > Version {
+		return r, fmt.Errorf("ledger record %q has format %d; this version reads 1 to %d", r.ID, r.Version, Version)
+	}
+	if r.ID == "" || r.Kind == "" || r.At.IsZero() || r.Tenant == "" {
+		return r, fmt.Errorf("ledger record %q lacks id, kind, at or tenant", r.ID)
+	}
+	return r, nil
+}
+
+// The ids of records that are not an attempt's follow from what they state, so
+// that a stage that dies and states it again is recognised: LEDGER drops the
+// second one. An attempt's id is att_ + ULID, kept in its claim.
+
+// EventRecordID identifies event.accepted, event.rejected and event.unmatched:
+// by the event's position in EVENTS and the time it was stored there, so that
+// an event published again after the dedupe window, or into a stream made
+// anew, is a fact of its own.
+func EventRecordID(kind Kind, eventSeq uint64, storedAt time.Time) string {
+	return fmt.Sprintf("%s/%d-%d", kind, eventSeq, storedAt.UnixNano())
+}
+
+// OwedID identifies delivery.owed; replay is empty for the first obligation.
+func OwedID(event, endpoint, replay string) string {
+	return deliveryRecordID(DeliveryOwed, event, endpoint, replay)
+}
+
+// EndID identifies what ended a delivery, or one of its replays, without success.
+func EndID(kind Kind, event, endpoint, replay string) string {
+	return deliveryRecordID(kind, event, endpoint, replay)
+}
+
+func deliveryRecordID(kind Kind, event, endpoint, replay string) string {
+	id := string(kind) + "/" + event + "/" + endpoint
+	if replay != "" {
+		id += "/r" + replay
+	}
+	return id
+}
+
+// GapID identifies ledger.gap within one making of LEDGER (epoch: its creation
+// time in nanoseconds).
+func GapID(epoch int64, from, to uint64) string {
+	return fmt.Sprintf("%s/%d/%d-%d", LedgerGap, epoch, from, to)
+}

@@ -1,0 +1,255 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+)
+
+// ErrHardStop is the cause with which a handler's context ends when a stop has
+// lasted longer than its bound.
+var ErrHardStop = errors.New("stopped before the work was finished")
+
+const (
+	// handedBackDelay keeps a message that is handed back at a stop from
+	// bouncing between stages that are all stopping.
+	handedBackDelay = 100 * time.Millisecond
+	// reopenPause is the pause before a consumer that went away is opened again.
+	reopenPause = 500 * time.Millisecond
+)
+
+// Message is one message taken from a consumer.
+type Message struct {
+	Subject string
+	Header  nats.Header
+	Data    []byte
+	// Seq is its sequence in its stream; StoredAt is when it was stored there.
+	Seq      uint64
+	StoredAt time.Time
+	// Deliveries counts the times it was delivered, this one included. It can
+	// fall back when the server is killed, so it is a hint, never a number to
+	// rely on: above 1 means that somebody held it before.
+	Deliveries uint64
+}
+
+// Handler does the work of one message and says what becomes of it. Its
+// context ends only when a stop exceeds its bound; the cause is ErrHardStop.
+type Handler func(ctx context.Context, m Message) Settlement
+
+// LoopOptions configure a Loop. All are required unless marked Optional.
+type LoopOptions struct {
+	JS       jetstream.JetStream
+	Stream   string
+	Consumer string
+	Handle   Handler
+	// Concurrency is how many messages are handled at once.
+	Concurrency int
+	// AckWait MUST be the consumer's ack_wait: messages in hand for a third of
+	// it are announced as in progress, so that the lease outlasts the work.
+	AckWait time.Duration
+	// DrainTimeout bounds how long a stop waits for what is in hand.
+	DrainTimeout time.Duration
+	Log          zerolog.Logger
+}
+
+// Loop takes messages from one durable consumer, handles them concurrently and
+// settles them. It heals itself: a server that restarts and a consumer that is
+// removed and made again are opened anew for as long as Run runs.
+type Loop struct {
+	o        LoopOptions
+	slots    chan struct{}
+	stopping atomic.Bool
+	running  sync.WaitGroup
+	handled  atomic.Uint64
+
+	mu   sync.Mutex // guards held
+	held map[uint64]*held
+}
+
+// held is a message in hand.
+type held struct {
+	msg  jetstream.Msg
+	beat time.Time // when the server was last told that it is in progress
+}
+
+// NewLoop checks the options.
+func NewLoop(o LoopOptions) (*Loop, error) {
+	if o.JS == nil || o.Stream == "" || o.Consumer == "" || o.Handle == nil || o.Concurrency < 1 || o.AckWait <= 0 {
+		return nil, fmt.Errorf("stage loop %s/%s: an option is missing", o.Stream, o.Consumer)
+	}
+	return &Loop{o: o, slots: make(chan struct{}, o.Concurrency), held: map[uint64]*held{}}, nil
+}
+
+// Handled counts the messages whose handler has returned.
+func (l *Loop) Handled() uint64 { return l.handled.Load() }
+
+// InHand counts the messages whose handler has not returned.
+func (l *Loop) InHand() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.held)
+}
+
+// Run works until ctx ends, then stops: nothing new is started, what was taken
+// and not started is handed back, what is in hand is finished or, after
+// DrainTimeout, interrupted and handed back. It returns when nothing is in hand.
+func (l *Loop) Run(ctx context.Context) error {
+	work, hardStop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer hardStop(nil)
+	beats := make(chan struct{})
+	go func() { defer close(beats); l.keepAlive(work) }()
+
+	for ctx.Err() == nil {
+		if err := l.consume(ctx, work); err != nil && ctx.Err() == nil {
+			l.o.Log.Error().Err(err).Str("stream", l.o.Stream).Str("consumer", l.o.Consumer).Msg("consumer.lost")
+		}
+		wait(ctx, reopenPause)
+	}
+	finished := make(chan struct{})
+	go func() { l.running.Wait(); close(finished) }()
+	bound := time.NewTimer(l.o.DrainTimeout)
+	defer bound.Stop()
+	select {
+	case <-finished:
+	case <-bound.C:
+		l.o.Log.Warn().Int("in_hand", l.InHand()).Dur("bound", l.o.DrainTimeout).Msg("stop.interrupting")
+		hardStop(ErrHardStop)
+		<-finished
+	}
+	hardStop(nil)
+	<-beats
+	return nil
+}
+
+// consume opens the consumer and feeds handlers until ctx ends or the consumer is gone.
+func (l *Loop) consume(ctx, work context.Context) error {
+	c, err := l.o.JS.Consumer(ctx, l.o.Stream, l.o.Consumer)
+	if err != nil {
+		return fmt.Errorf("consumer %s/%s: %w", l.o.Stream, l.o.Consumer, err)
+	}
+	failed := make(chan error, 1)
+	cc, err := c.Consume(func(m jetstream.Msg) { l.take(ctx, work, m) },
+		jetstream.PullMaxMessages(max(l.o.Concurrency, 2)),
+		jetstream.PullExpiry(30*time.Second),
+		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+			if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) {
+				select {
+				case failed <- err:
+				default:
+				}
+				return
+			}
+			l.o.Log.Debug().Err(err).Str("consumer", l.o.Consumer).Msg("consumer.error")
+		}))
+	if err != nil {
+		return fmt.Errorf("consumer %s/%s: %w", l.o.Stream, l.o.Consumer, err)
+	}
+	select {
+	case <-ctx.Done():
+		// Drain passes what is buffered here to take, which hands it back.
+		l.stopping.Store(true)
+		cc.Drain()
+		<-cc.Closed()
+		return nil
+	case err := <-failed:
+		cc.Stop()
+		return err
+	case <-cc.Closed():
+		return errors.New("the subscription ended")
+	}
+}
+
+// take starts a handler once a slot is free. It runs on the subscription's
+// goroutine: blocking it is what stops further messages from being taken.
+func (l *Loop) take(ctx, work context.Context, m jetstream.Msg) {
+	meta, err := m.Metadata()
+	if err != nil {
+		l.o.Log.Error().Err(err).Str("subject", m.Subject()).Msg("message.malformed")
+		return
+	}
+	if !l.hold(meta.Sequence.Stream, m) {
+		return // delivered again while in hand: whoever holds it settles it
+	}
+	if !l.slot(ctx) {
+		l.settle(meta.Sequence.Stream, m, Later(handedBackDelay))
+		return
+	}
+	l.running.Add(1)
+	go func() {
+		defer l.running.Done()
+		defer func() { <-l.slots }()
+		s := l.o.Handle(work, Message{Subject: m.Subject(), Header: m.Headers(), Data: m.Data(),
+			Seq: meta.Sequence.Stream, StoredAt: meta.Timestamp.UTC(), Deliveries: meta.NumDelivered})
+		l.handled.Add(1)
+		l.settle(meta.Sequence.Stream, m, s)
+	}()
+}
+
+func (l *Loop) slot(ctx context.Context) bool {
+	if l.stopping.Load() || ctx.Err() != nil {
+		return false
+	}
+	select {
+	case l.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (l *Loop) hold(seq uint64, m jetstream.Msg) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.held[seq]; ok {
+		return false
+	}
+	l.held[seq] = &held{msg: m, beat: time.Now()}
+	return true
+}
+
+func (l *Loop) settle(seq uint64, m jetstream.Msg, s Settlement) {
+	if err := Settle(m, s); err != nil {
+		l.o.Log.Warn().Err(err).Str("subject", m.Subject()).Msg("settle.failed")
+	}
+	l.mu.Lock()
+	delete(l.held, seq)
+	l.mu.Unlock()
+}
+
+// keepAlive tells the server that messages in hand are being worked on.
+func (l *Loop) keepAlive(ctx context.Context) {
+	t := time.NewTicker(l.o.AckWait / 6)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-t.C:
+			for _, m := range l.dueBeats(now) {
+				if err := m.InProgress(); err != nil {
+					l.o.Log.Debug().Err(err).Msg("in_progress.failed")
+				}
+			}
+		}
+	}
+}
+
+func (l *Loop) dueBeats(now time.Time) []jetstream.Msg {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var due []jetstream.Msg
+	for _, h := range l.held {
+		if now.Sub(h.beat) >= l.o.AckWait/3 {
+			h.beat = now
+			due = append(due, h.msg)
+		}
+	}
+	return due
+}

@@ -1,0 +1,125 @@
+// Package stage is what every stage of the pipeline does alike: take messages,
+// handle them, settle them, stop; and publish the next before that. It knows
+// no stage, and only it acknowledges a message.
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+)
+
+const (
+	// publishAckWait bounds the wait for JetStream's acknowledgement of one
+	// try. It outlasts a slow fsync; past it the try is repeated under the
+	// same message id.
+	publishAckWait = 5 * time.Second
+	// publishWindow is how many unacknowledged messages a publisher keeps under
+	// way. It protects the server from an unbounded backlog in memory.
+	publishWindow = 16384
+	// retryPauseMin and retryPauseMax bound the pause between tries of a
+	// publish while JetStream is away or full.
+	retryPauseMin = 50 * time.Millisecond
+	retryPauseMax = 2 * time.Second
+)
+
+// Publisher hands messages to JetStream and returns once they are stored.
+// It is safe for concurrent use.
+type Publisher struct {
+	js  jetstream.JetStream
+	log zerolog.Logger
+}
+
+// NewPublisher makes a publisher with an acknowledgement window of its own.
+func NewPublisher(nc *nats.Conn, log zerolog.Logger) (*Publisher, error) {
+	js, err := jetstream.New(nc,
+		jetstream.WithPublishAsyncMaxPending(publishWindow),
+		jetstream.WithPublishAsyncTimeout(publishAckWait))
+	if err != nil {
+		return nil, fmt.Errorf("publisher: %w", err)
+	}
+	return &Publisher{js: js, log: log}, nil
+}
+
+// Publish stores one message. See PublishAll.
+func (p *Publisher) Publish(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, error) {
+	acks, err := p.PublishAll(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	return acks[0], nil
+}
+
+// PublishAll stores every message, in any order, and returns their
+// acknowledgements in the order given. It repeats what fails, under the same
+// Nats-Msg-Id, until ctx ends: every message MUST carry one, so that a try
+// that was stored and reported as failed is not stored twice. A returned
+// error means that some may be stored and some not; whoever is handed the work
+// next states them all again.
+func (p *Publisher) PublishAll(ctx context.Context, msgs ...*nats.Msg) ([]*jetstream.PubAck, error) {
+	acks := make([]*jetstream.PubAck, len(msgs))
+	pause := retryPauseMin
+	for {
+		err := p.tryAll(ctx, msgs, acks)
+		if err == nil {
+			return acks, nil
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("publish: %w (last failure: %w)", context.Cause(ctx), err)
+		}
+		p.log.Warn().Err(err).Str("subject", msgs[0].Subject).Dur("pause", pause).Msg("publish.retry")
+		if !wait(ctx, pause) {
+			return nil, fmt.Errorf("publish: %w (last failure: %w)", context.Cause(ctx), err)
+		}
+		pause = min(2*pause, retryPauseMax)
+	}
+}
+
+// tryAll publishes those messages that have no acknowledgement yet, and waits for them.
+func (p *Publisher) tryAll(ctx context.Context, msgs []*nats.Msg, acks []*jetstream.PubAck) error {
+	futures := make([]jetstream.PubAckFuture, len(msgs))
+	var failed error
+	for i, m := range msgs {
+		if acks[i] != nil {
+			continue
+		}
+		// A message of its own for each try: the client keeps the try's reply subject in it.
+		f, err := p.js.PublishMsgAsync(&nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data},
+			jetstream.WithStallWait(publishAckWait))
+		if err != nil {
+			failed = err
+			break
+		}
+		futures[i] = f
+	}
+	for i, f := range futures {
+		if f == nil {
+			continue
+		}
+		select {
+		case acks[i] = <-f.Ok():
+		case err := <-f.Err():
+			failed = errors.Join(failed, err)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return failed
+}
+
+// wait pauses, and reports false when ctx ended first.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,144 @@
+// Package streams owns the topology: every stream, consumer, subject, header
+// and message id that the stages share. The definitions are the JSON files
+// beside this one, in the form that the nats CLI reads too
+// (nats stream add --config streams/events.json).
+//
+// No other package spells a subject.
+package streams
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+)
+
+// Streams and buckets.
+const (
+	Events      = "EVENTS"
+	Deliveries  = "DELIVERIES"
+	Retry       = "RETRY"
+	Claims      = "CLAIMS"
+	Ledger      = "LEDGER"
+	Replays     = "REPLAYS"
+	Escalations = "ESCALATIONS"
+
+	EndpointsBucket  = "endpoints"
+	EventTypesBucket = "event_types"
+)
+
+// Durable consumers. Those of DELIVERIES and RETRY exist once per partition:
+// see DispatchConsumer and RetryConsumer.
+const (
+	FanoutConsumer     = "fanout"
+	ReplayConsumer     = "replay"
+	LedgerSinkConsumer = "ledger-sink"
+)
+
+// Headers of the messages between stages. Times are RFC 3339 with nanoseconds,
+// UTC; numbers are decimal.
+const (
+	// HeaderEvent to HeaderType identify the delivery.
+	HeaderEvent    = "Waybill-Event"
+	HeaderEndpoint = "Waybill-Endpoint"
+	HeaderTenant   = "Waybill-Tenant"
+	HeaderType     = "Waybill-Type"
+	// HeaderOwedAt is when the delivery came to be owed: the start of its window.
+	HeaderOwedAt = "Waybill-Owed-At"
+	// HeaderDeliverBy is the deadline. Absent: none.
+	HeaderDeliverBy = "Waybill-Deliver-By"
+	// HeaderAttempts counts the attempts made before this message. The next
+	// attempt is number HeaderAttempts + 1.
+	HeaderAttempts = "Waybill-Attempts"
+	// HeaderSpent counts the attempts made within the present budget: less
+	// than HeaderAttempts when this is a replay, which brings a new budget.
+	HeaderSpent = "Waybill-Spent"
+	// HeaderDue is when the next attempt may start. Absent: now.
+	HeaderDue = "Waybill-Due"
+	// HeaderResponded is "1" when any attempt got a response.
+	HeaderResponded = "Waybill-Responded"
+	// HeaderReplay is the id of the replay that this delivery belongs to.
+	HeaderReplay = "Waybill-Replay"
+	// HeaderEventSeq is the event's sequence in EVENTS.
+	HeaderEventSeq = "Waybill-Event-Seq"
+	// HeaderTraceparent and HeaderTracestate carry W3C trace context from the
+	// producer to the receiver.
+	HeaderTraceparent = "traceparent"
+	HeaderTracestate  = "tracestate"
+)
+
+// EventSubject is where a producer publishes an event.
+func EventSubject(tenant, eventType string) string { return "events." + tenant + "." + eventType }
+
+// ParseEventSubject splits an event's subject into tenant and type.
+func ParseEventSubject(subject string) (tenant, eventType string, err error) {
+	rest, ok := strings.CutPrefix(subject, "events.")
+	if ok {
+		tenant, eventType, ok = strings.Cut(rest, ".")
+	}
+	if !ok || tenant == "" || eventType == "" {
+		return "", "", fmt.Errorf("subject %q: want events.<tenant>.<type>", subject)
+	}
+	return tenant, eventType, nil
+}
+
+// DeliverySubject is where fanout publishes a delivery for its first attempt.
+func DeliverySubject(partition int, endpoint string) string {
+	return "deliveries." + strconv.Itoa(partition) + "." + endpoint
+}
+
+// RetrySubject is where a delivery waits for a later attempt.
+func RetrySubject(partition int, endpoint string) string {
+	return "retry." + strconv.Itoa(partition) + "." + endpoint
+}
+
+// ClaimSubject is where a dispatcher says that an attempt is about to start.
+func ClaimSubject(endpoint string) string { return "claims." + endpoint }
+
+// LedgerSubject is where a record of a kind is published. The kind's dots
+// become dashes, so that a kind is one token.
+func LedgerSubject(kind, tenant string) string {
+	return "ledger." + strings.ReplaceAll(kind, ".", "-") + "." + tenant
+}
+
+// ReplaySubject is where a replay is asked for.
+func ReplaySubject(tenant string) string { return "replays." + tenant }
+
+// DispatchConsumer is the durable of a partition's first attempts.
+func DispatchConsumer(partition int) string { return "dispatch-" + strconv.Itoa(partition) }
+
+// RetryConsumer is the durable of a partition's later attempts.
+func RetryConsumer(partition int) string { return "retry-" + strconv.Itoa(partition) }
+
+// Partition of an endpoint, in [0, partitions). Rendezvous hashing: adding a
+// partition moves only the endpoints that the new one wins.
+func Partition(endpoint string, partitions int) int {
+	best, bestScore := 0, uint64(0)
+	for p := range partitions {
+		h := fnv.New64a()
+		h.Write([]byte(endpoint))
+		h.Write([]byte{'/', byte(p), byte(p >> 8)})
+		// FNV's last byte barely reaches the high bits; a multiply and shift spread it.
+		score := h.Sum64() * 0x9e3779b97f4a7c15
+		score ^= score >> 32
+		if score >= bestScore {
+			best, bestScore = p, score
+		}
+	}
+	return best
+}
+
+// DeliveryID is the message id of a delivery in DELIVERIES.
+func DeliveryID(event, endpoint string) string { return event + "/" + endpoint }
+
+// ReplayDeliveryID is the message id of a replayed delivery in DELIVERIES: the
+// plain id would be dropped as a duplicate.
+func ReplayDeliveryID(event, endpoint, replay string) string {
+	return event + "/" + endpoint + "/r" + replay
+}
+
+// AttemptID is the message id in CLAIMS of attempt number n, and in RETRY of
+// the delivery after its n-th attempt.
+func AttemptID(event, endpoint string, n int) string {
+	return event + "/" + endpoint + "/" + strconv.Itoa(n)
+}
