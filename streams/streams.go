@@ -113,19 +113,22 @@ func RetryConsumer(partition int) string { return "retry-" + strconv.Itoa(partit
 // Partition of an endpoint, in [0, partitions). Rendezvous hashing: adding a
 // partition moves only the endpoints that the new one wins.
 func Partition(endpoint string, partitions int) int {
+	h := fnv.New64a()
+	h.Write([]byte(endpoint))
 	best, bestScore := 0, uint64(0)
 	for p := range partitions {
-		h := fnv.New64a()
-		h.Write([]byte(endpoint))
-		h.Write([]byte{'/', byte(p), byte(p >> 8)})
-		// FNV's last byte barely reaches the high bits; a multiply and shift spread it.
-		score := h.Sum64() * 0x9e3779b97f4a7c15
-		score ^= score >> 32
-		if score >= bestScore {
+		if score := mix(h.Sum64() + uint64(p+1)*0x9e3779b97f4a7c15); p == 0 || score > bestScore {
 			best, bestScore = p, score
 		}
 	}
 	return best
+}
+
+// mix is the finalizer of SplitMix64: every bit of x moves every bit of the result.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }
 
 // DeliveryID is the message id of a delivery in DELIVERIES.
