@@ -25,6 +25,9 @@ const (
 
 	EndpointsBucket  = "endpoints"
 	EventTypesBucket = "event_types"
+
+	// EndpointsStream is the stream behind EndpointsBucket.
+	EndpointsStream = "KV_" + EndpointsBucket
 )
 
 // Durable consumers. Those of DELIVERIES and RETRY exist once per partition:
@@ -33,6 +36,7 @@ const (
 	FanoutConsumer     = "fanout"
 	ReplayConsumer     = "replay"
 	LedgerSinkConsumer = "ledger-sink"
+	RecorderConsumer   = "recorder"
 )
 
 // Headers of the messages between stages. Times are RFC 3339 with nanoseconds,
