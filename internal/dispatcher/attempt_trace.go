@@ -1,0 +1,167 @@
+package dispatcher
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"net/http/httptrace"
+	"net/textproto"
+	"sync"
+	"time"
+)
+
+// maxInterim bounds informational responses per attempt. Real ones are one or
+// two (100, 103); more is a flood.
+const maxInterim = 16
+
+// exchange collects what happens on the wire during one attempt. net/http calls
+// its hooks from goroutines of its own, also after the attempt has returned, so
+// every field below mu is read and written under it.
+type exchange struct {
+	now     func() time.Time
+	started time.Time
+	limit   time.Time // When the attempt's time is over. Immutable.
+
+	mu        sync.Mutex
+	dns       span
+	connect   span
+	tls       span
+	ready     time.Time // A connection was obtained.
+	firstByte time.Time
+	interim   int // Informational responses seen.
+	lastCode  int // Status of the last one.
+
+	conn        *countingConn
+	writtenAt   int64 // conn.written when the connection was obtained.
+	remote      string
+	reused      bool
+	tlsVersion  string
+	fingerprint string
+}
+
+type span struct{ from, to time.Time }
+
+func (s span) length() time.Duration {
+	if s.from.IsZero() || s.to.IsZero() {
+		return 0
+	}
+	return s.to.Sub(s.from)
+}
+
+type exchangeKey struct{}
+
+// attach makes ctx carry the exchange: net/http keeps the values of a context,
+// but neither its deadline nor its cancellation, for the dials it starts.
+func (x *exchange) attach(ctx context.Context) context.Context {
+	ctx = context.WithValue(ctx, exchangeKey{}, x)
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		DNSStart:             func(httptrace.DNSStartInfo) { x.begin(&x.dns) },
+		DNSDone:              func(httptrace.DNSDoneInfo) { x.end(&x.dns) },
+		ConnectStart:         func(_, _ string) { x.begin(&x.connect) },
+		ConnectDone:          func(_, _ string, _ error) { x.end(&x.connect) },
+		GotConn:              x.gotConn,
+		GotFirstResponseByte: x.gotFirstByte,
+		Got1xxResponse:       x.gotInterim,
+	})
+}
+
+func exchangeOf(ctx context.Context) *exchange {
+	return ctx.Value(exchangeKey{}).(*exchange) // Only Try starts requests, so it is always there.
+}
+
+// begin and end keep the first start and the last end: addresses of one host are
+// tried side by side.
+func (x *exchange) begin(s *span) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s.from.IsZero() {
+		s.from = x.now()
+	}
+}
+
+func (x *exchange) end(s *span) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s.to = x.now()
+}
+
+func (x *exchange) gotConn(info httptrace.GotConnInfo) {
+	var version, fingerprint string
+	if t, ok := info.Conn.(*tls.Conn); ok {
+		version, fingerprint = describe(t.ConnectionState())
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ready = x.now()
+	x.reused = info.Reused
+	x.remote = info.Conn.RemoteAddr().String()
+	x.tlsVersion, x.fingerprint = version, fingerprint
+	x.conn = counter(info.Conn)
+	if x.conn != nil {
+		x.writtenAt = x.conn.written.Load()
+	}
+}
+
+func describe(s tls.ConnectionState) (version, fingerprint string) {
+	if len(s.PeerCertificates) > 0 {
+		sum := sha256.Sum256(s.PeerCertificates[0].Raw)
+		fingerprint = hex.EncodeToString(sum[:])
+	}
+	return tls.VersionName(s.Version), fingerprint
+}
+
+func (x *exchange) gotFirstByte() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.firstByte.IsZero() {
+		x.firstByte = x.now()
+	}
+}
+
+func (x *exchange) gotInterim(code int, _ textproto.MIMEHeader) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lastCode = code
+	if x.interim++; x.interim > maxInterim {
+		return errTooManyInterim
+	}
+	return nil
+}
+
+// nothingSent reports whether the request failed on a reused connection before
+// the kernel took a byte from us. Bytes of other streams on a shared HTTP/2
+// connection count as ours: that errs towards not sending again.
+func (x *exchange) nothingSent() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.reused && x.conn != nil && x.firstByte.IsZero() && x.conn.written.Load() == x.writtenAt
+}
+
+func (x *exchange) interimSeen() (count, lastCode int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.interim, x.lastCode
+}
+
+// report copies what was seen so far. Hooks that fire later change only x.
+func (x *exchange) report(r *Result) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	r.RemoteAddr, r.Reused = x.remote, x.reused
+	r.TLSVersion, r.PeerFingerprint = x.tlsVersion, x.fingerprint
+	if !x.firstByte.IsZero() && !x.ready.IsZero() {
+		r.FirstByte = x.firstByte.Sub(x.ready)
+	}
+	if x.reused {
+		return // A dial may have been started and then not been needed.
+	}
+	r.Resolve, r.Connect, r.TLS = x.dns.length(), x.connect.length(), x.tls.length()
+}
+
+// answered reports whether anything came back on the connection.
+func (x *exchange) answered() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return !x.firstByte.IsZero()
+}
