@@ -65,6 +65,9 @@ const (
 	HeaderReplay = "Waybill-Replay"
 	// HeaderEventSeq is the event's sequence in EVENTS.
 	HeaderEventSeq = "Waybill-Event-Seq"
+	// HeaderOnlyEndpoint on an event sends it to that endpoint of its tenant
+	// alone, whatever types the endpoint subscribes to: a test of the endpoint.
+	HeaderOnlyEndpoint = "Waybill-Only-Endpoint"
 	// HeaderTraceparent and HeaderTracestate carry W3C trace context from the
 	// producer to the receiver.
 	HeaderTraceparent = "traceparent"
