@@ -1,8 +1,8 @@
 package fanout
 
 import (
-	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -48,7 +48,7 @@ func Expand(m stage.Message, endpoints matcher, now time.Time) expansion {
 		err = envelope.ValidateTenant(tenant)
 	}
 	if err != nil {
-		return rejected(m, "invalid", envelope.Event{}, ReasonSubjectMismatch, err, now)
+		return rejected(m, tenantOnRecord(m.Subject), envelope.Event{}, ReasonSubjectMismatch, err, now)
 	}
 	if len(m.Data) > envelope.MaxEventBytes {
 		return rejected(m, tenant, envelope.Event{}, ReasonPayloadTooLarge,
@@ -151,6 +151,17 @@ func claimedID(m stage.Message) string {
 	return id
 }
 
+// unknownTenant stands on the record of an event whose subject names no tenant.
+const unknownTenant = "unknown"
+
+func tenantOnRecord(subject string) string {
+	tokens := strings.Split(subject, ".")
+	if len(tokens) < 2 || envelope.ValidateTenant(tokens[1]) != nil {
+		return unknownTenant
+	}
+	return tokens[1]
+}
+
 // clip bounds a text on record; what producers send may be quoted in it.
 func clip(s string, most int) string {
 	if len(s) <= most {
@@ -161,5 +172,3 @@ func clip(s string, most int) string {
 	}
 	return s[:most] + "…"
 }
-
-var errNoEndpoint = errors.New("no such endpoint of this tenant")

@@ -35,7 +35,7 @@ func revisionRecord(e registry.Endpoint, at time.Time) record.Record {
 	r := record.Record{
 		ID:   fmt.Sprintf("%s/%s/%d", record.EndpointChanged, e.ID, e.Revision),
 		Kind: record.EndpointChanged, At: at, Tenant: e.Tenant, EndpointID: e.ID, EndpointRevision: e.Revision,
-		Actor: e.UpdatedBy, Action: e.Change, Reason: e.StateReason, Detail: e.Reason, URL: record.SafeURL(e.URL), EventTypes: e.Types,
+		Actor: e.UpdatedBy, Action: e.Change, Reason: e.Reason, Detail: e.StateReason, URL: record.SafeURL(e.URL), EventTypes: e.Types,
 		SignatureScheme: string(e.Scheme),
 	}
 	if keys, err := e.Keys(at); err == nil {

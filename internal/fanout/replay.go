@@ -42,7 +42,10 @@ func (f *Fanout) replayEvent(ctx context.Context, m stage.Message) stage.Settlem
 	return stage.Done()
 }
 
-var errEventGone = errors.New("EVENTS no longer holds the event")
+var (
+	errEventGone  = errors.New("EVENTS no longer holds the event")
+	errNoEndpoint = errors.New("no such endpoint of this tenant")
+)
 
 // storedEvent reads the producer's message again.
 func (f *Fanout) storedEvent(ctx context.Context, req replay.Request) ([]byte, error) {
@@ -105,7 +108,7 @@ func requested(req replay.Request, target replay.Target) record.Record {
 	return record.Record{
 		ID:   fmt.Sprintf("%s/%s/%s", record.ReplayRequested, req.ID, target.EndpointID),
 		Kind: record.ReplayRequested, At: req.RequestedAt, Tenant: req.Tenant, EventID: req.EventID, EndpointID: target.EndpointID,
-		EventSeq: req.EventSeq, ReplayID: req.ID, Actor: req.Actor, Detail: req.Reason, Attempts: target.Attempts,
+		EventSeq: req.EventSeq, ReplayID: req.ID, Actor: req.Actor, Reason: req.Reason, Attempts: target.Attempts,
 	}
 }
 
