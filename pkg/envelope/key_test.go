@@ -64,23 +64,19 @@ func TestSecretsThatAreRefused(t *testing.T) {
 }
 
 func TestGeneratedKeysAreReadBackFromWhatTheyReveal(t *testing.T) {
-	generate := map[envelope.Scheme]func() (envelope.Key, error){
-		envelope.SchemeHMAC:    func() (envelope.Key, error) { return envelope.GenerateHMAC(rand.Reader) },
-		envelope.SchemeEd25519: func() (envelope.Key, error) { return envelope.GenerateEd25519(rand.Reader) },
-	}
-	for scheme, make := range generate {
-		a, err := make()
+	for _, scheme := range []envelope.Scheme{envelope.SchemeHMAC, envelope.SchemeEd25519, envelope.SchemeTimestamped} {
+		a, err := envelope.Generate(scheme, rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := make()
+		b, err := envelope.Generate(scheme, rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if a.ID == b.ID || a.Reveal() == b.Reveal() {
 			t.Errorf("%s: two keys are the same", scheme)
 		}
-		back, err := envelope.ParseSecret(a.Reveal())
+		back, err := envelope.ParseSecretFor(scheme, a.Reveal())
 		if err != nil || back.ID != a.ID || back.Scheme != scheme || back.Reveal() != a.Reveal() {
 			t.Errorf("%s: %v came back as %v, %v", scheme, a, back, err)
 		}
@@ -91,12 +87,10 @@ func TestGeneratedKeysAreReadBackFromWhatTheyReveal(t *testing.T) {
 			t.Errorf("%s: signs %q (%v), read back %q (%v)", scheme, x, errX, y, errY)
 		}
 	}
-	short := bytes.NewReader([]byte("too short"))
-	if _, err := envelope.GenerateHMAC(short); err == nil {
-		t.Error("a secret was made of too little randomness")
-	}
-	if _, err := envelope.GenerateEd25519(short); err == nil {
-		t.Error("a key pair was made of too little randomness")
+	for _, scheme := range []envelope.Scheme{envelope.SchemeHMAC, envelope.SchemeEd25519, envelope.SchemeTimestamped, "v2", ""} {
+		if k, err := envelope.Generate(scheme, strings.NewReader("too short")); err == nil {
+			t.Errorf("%q: %v was made of nine bytes", scheme, k)
+		}
 	}
 }
 
