@@ -37,6 +37,7 @@ func TestSecretsThatAreRefused(t *testing.T) {
 		{"two spellings of one secret", "", "whsec_" + strings.Repeat("A", 42) + "B=", "not standard base64"},
 		{"a line break at the end", "", encoded("whsec_", 24) + "\n", "a line break after whsec_"},
 		{"a space in front", "", " " + encoded("whsec_", 24), "does not begin with"},
+		{"a public key that is no base64", "", "whpk_=", "not standard base64"},
 		{"a private key of 33 bytes", "", encoded("whsk_", 33), "33 bytes; a whsk_ key holds 64 (seed and public key) or 32 (seed)"},
 		{"halves of two pairs", "", encoded("whsk_", 64), "do not belong together"},
 		{"a public key of 31 bytes", "", encoded("whpk_", 31), "31 bytes; a whpk_ key holds 32"},

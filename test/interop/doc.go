@@ -9,8 +9,9 @@
 //
 // and then
 //
-//	cd test/interop && go test ./...
+//	cd test/interop && go test -count=1 ./...
 //
-// A missing Node.js or package fails the tests. node/receiver.mjs is also the
+// (-count=1 because go test's cache does not see changes to files outside the
+// module, such as the events in testdata.) A missing Node.js or package fails the tests. node/receiver.mjs is also the
 // receiver of the end-to-end tests.
 package interop

@@ -23,8 +23,13 @@ func node(t *testing.T) string {
 	if err != nil {
 		t.Fatalf("%v; install Node.js 20 or later, then run: cd test/interop/node && npm ci --ignore-scripts", err)
 	}
-	for _, pkg := range []string{"standardwebhooks", "svix", "stripe"} {
-		if _, err := os.Stat("node/node_modules/" + pkg + "/package.json"); err != nil {
+	// Looking at what Node.js is going to run also makes go test run again,
+	// rather than answer from its cache, when that changes.
+	for _, file := range []string{
+		"verify.mjs", "receiver.mjs", "package-lock.json",
+		"node_modules/standardwebhooks/package.json", "node_modules/svix/package.json", "node_modules/stripe/package.json",
+	} {
+		if _, err := os.Stat("node/" + file); err != nil {
 			t.Fatalf("%v; run: cd test/interop/node && npm ci --ignore-scripts", err)
 		}
 	}
