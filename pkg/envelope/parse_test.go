@@ -59,6 +59,13 @@ func TestParseSaysWhatIsWrongWithTheFirstFault(t *testing.T) {
 		{"invalid UTF-8 between tokens", event(`:1}`, ":1\xff}"), "event", "byte 79: invalid UTF-8 (0xff)"},
 		{"invalid UTF-8 in a key", event(`"x"`, "\"\xfe\""), "event", "invalid UTF-8 (0xfe) at byte 75"},
 
+		{"a bad escape in a key", event(`"id"`, `"i\x"`), "event", "byte 4: 'x' where a known escape"},
+		{"a broken literal as id", event(`"evt_1"`, `tru`), "event", "',' where true should be"},
+		{"a broken subject", add(`"subject":[`), "event", "',' where a value should be"},
+		{"an object too many as id", event(`"evt_1"`, `{"a":{}}`), "id", "an object, not a string"},
+		{"an object as timestamp, too deep", event(`"2026-08-19T14:32:07.421Z"`, strings.Repeat("[", 512)), "event", "nested deeper"},
+		{"a timestamp that ends in its fraction", event(`421Z`, `Z`), "timestamp", "not an RFC 3339 time"},
+
 		{"no id", event(`"id":"evt_1",`, ``), "id", "missing"},
 		{"no type", event(`"type":"a.b",`, ``), "type", "missing"},
 		{"no timestamp", event(`"timestamp":"2026-08-19T14:32:07.421Z",`, ``), "timestamp", "missing"},
@@ -97,6 +104,7 @@ func TestParseSaysWhatIsWrongWithTheFirstFault(t *testing.T) {
 		{"a one-digit hour", event(`T14`, `T4`), "timestamp", "not an RFC 3339 time"},
 		{"February 30th", event(`08-19`, `02-30`), "timestamp", "not an RFC 3339 time"},
 		{"an offset of a day", event(`421Z`, `421+24:00`), "timestamp", "not an RFC 3339 time"},
+		{"an offset of sixty minutes", event(`421Z`, `421+05:60`), "timestamp", "not an RFC 3339 time"},
 		{"the year 2300", event(`2026`, `2300`), "timestamp", "year 2300; only 1900 to 2261"},
 		{"the year 1", event(`2026`, `0001`), "timestamp", "year 1; only 1900 to 2261"},
 		{"a fraction without end", event(`421Z`, strings.Repeat("4", 60)+`Z`), "timestamp", "at most 64"},
