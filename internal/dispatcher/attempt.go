@@ -165,8 +165,9 @@ func (c *Client) Try(ctx context.Context, r Request) Result {
 	} else {
 		c.readResponse(attempt, resp, x.limit, &res)
 	}
-	x.report(&res)
-	res.Total = c.opts.Now().Sub(x.started)
+	now := c.opts.Now()
+	res.Total = now.Sub(x.started)
+	x.report(&res, now)
 	return res
 }
 

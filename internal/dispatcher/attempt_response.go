@@ -40,6 +40,7 @@ func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit ti
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
+		res.Err = "the receiver switched to another protocol"
 		return // The body is the raw connection now; there is no answer in it.
 	}
 

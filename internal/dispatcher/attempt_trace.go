@@ -42,9 +42,13 @@ type exchange struct {
 
 type span struct{ from, to time.Time }
 
-func (s span) length() time.Duration {
-	if s.from.IsZero() || s.to.IsZero() {
+// until returns the span's length; a span that is still open ends at end.
+func (s span) until(end time.Time) time.Duration {
+	switch {
+	case s.from.IsZero():
 		return 0
+	case s.to.IsZero() || s.to.After(end):
+		return max(0, end.Sub(s.from))
 	}
 	return s.to.Sub(s.from)
 }
@@ -145,7 +149,7 @@ func (x *exchange) interimSeen() (count, lastCode int) {
 }
 
 // report copies what was seen so far. Hooks that fire later change only x.
-func (x *exchange) report(r *Result) {
+func (x *exchange) report(r *Result, now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r.RemoteAddr, r.Reused = x.remote, x.reused
@@ -153,10 +157,15 @@ func (x *exchange) report(r *Result) {
 	if !x.firstByte.IsZero() && !x.ready.IsZero() {
 		r.FirstByte = x.firstByte.Sub(x.ready)
 	}
-	if x.reused {
-		return // A dial may have been started and then not been needed.
+	end := x.ready
+	if end.IsZero() {
+		end = now // The attempt ended while it was connecting.
 	}
-	r.Resolve, r.Connect, r.TLS = x.dns.length(), x.connect.length(), x.tls.length()
+	// The dial of this attempt may have lost to a connection that became free, or
+	// that another attempt had opened. Then it is no part of this call.
+	if !x.reused && !x.tls.to.After(end) && !x.connect.to.After(end) {
+		r.Resolve, r.Connect, r.TLS = x.dns.until(end), x.connect.until(end), x.tls.until(end)
+	}
 }
 
 // answered reports whether anything came back on the connection.
