@@ -14,6 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/egress"
 )
 
+const earlyText = "the receiver sent an answer before the request"
+
 func (r *Result) setOutcome(o Outcome) { r.Outcome, r.Class = o, o.Class() }
 
 func (r *Result) fail(o Outcome, text string) {
@@ -89,7 +91,7 @@ func otherOutcome(err error, x *exchange) (Outcome, string) {
 	case strings.Contains(err.Error(), "headers exceeded"), strings.Contains(err.Error(), "header list"):
 		return OutcomeBadResponse, "the headers of the response are larger than the limit"
 	case strings.Contains(err.Error(), "readLoopPeekFail"):
-		return OutcomeBadResponse, "the receiver sent something before the request"
+		return OutcomeBadResponse, earlyText
 	case x.answered():
 		return OutcomeBadResponse, "the answer is not valid HTTP"
 	}

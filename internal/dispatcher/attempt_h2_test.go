@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"runtime"
 	"sync/atomic"
 	"testing"
 )
@@ -96,6 +97,7 @@ func TestHTTP2RequestsAreNeverSentAgain(t *testing.T) {
 		"a frame that is no HTTP/2":  func(c net.Conn, _ uint32) bool { io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n"); return false },
 		"a 200 for no such encoding": func(c net.Conn, s uint32) bool { c.Write(frame(frameHeaders, 0x5, s, []byte{0xff, 0xff})); return true },
 	}
+	before := runtime.NumGoroutine()
 	for name, end := range ends {
 		for when, early := range map[string]bool{"after its headers": true, "after its body": false} {
 			t.Run(name+" "+when, func(t *testing.T) {
@@ -111,6 +113,7 @@ func TestHTTP2RequestsAreNeverSentAgain(t *testing.T) {
 			})
 		}
 	}
+	expectGoroutines(t, before)
 }
 
 func TestASilentHTTP2ReceiverTimesOut(t *testing.T) {
@@ -118,7 +121,7 @@ func TestASilentHTTP2ReceiverTimesOut(t *testing.T) {
 	addr, o := newTLSListener(t, "h2", func(c net.Conn) {
 		serveH2(c, false, &requests, func(net.Conn, uint32) bool { return true })
 	})
-	res := try(t, newTestClient(t, o), post("https://"+addr, 4*quick))
+	res := try(t, newTestClient(t, o), post("https://"+addr, unhurried))
 	if n := requests.Load(); res.Outcome != OutcomeTimeout || n != 1 {
 		t.Errorf("got %s %s after %d requests", res.Outcome, res.Err, n)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -165,5 +166,36 @@ func TestAttemptsAndRequestsAgreeWhenConnectionsDieAtAnyMoment(t *testing.T) {
 	}
 	if delivered < attempts/2 {
 		t.Errorf("only %d of %d were delivered", delivered, attempts)
+	}
+}
+
+// TestALeftoverAnswerIsNotTheNextAnswer is about a receiver that answers twice:
+// the second answer may be there when the next attempt takes the connection, and
+// must not make it look delivered.
+func TestALeftoverAnswerIsNotTheNextAnswer(t *testing.T) {
+	r := listen(t, func(p *peer) {
+		if _, _, good := p.read(); good && p.send(ok+ok) {
+			p.start() // Closes without reading a second request.
+		}
+	})
+	c := newTestClient(t, Options{})
+	var delivered atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 40 {
+				switch res := c.Try(context.Background(), post("http://"+r.addr, patient)); res.Outcome {
+				case OutcomeDelivered:
+					delivered.Add(1)
+				case OutcomeBadResponse, OutcomeConnectionReset:
+				default:
+					t.Errorf("got %s %s", res.Outcome, res.Err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if d, n := delivered.Load(), r.requests.Load(); d > n || d == 0 {
+		t.Errorf("%d attempts were delivered, and the receiver read %d requests", d, n)
 	}
 }

@@ -20,6 +20,9 @@ import (
 const (
 	// quick is the timeout of attempts that are meant to time out.
 	quick = 150 * time.Millisecond
+	// unhurried is the timeout of attempts that are meant to time out after the
+	// receiver's first bytes, which may take their time on a busy machine.
+	unhurried = time.Second
 	// patient is the timeout of attempts that are not.
 	patient = 10 * time.Second
 	// allowance is what a busy machine may add to a timeout.

@@ -100,7 +100,7 @@ func TestABodyIsReadUpToTheLimit(t *testing.T) {
 		{"an end together with data", iotest.DataErrReader(strings.NewReader("hello")), 100, 5, 5, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			head, n, err := readBody(tt.r, new([excerptWindow]byte), tt.limit)
+			head, n, err := readBody(tt.r, new(bodyBuffer), tt.limit)
 			if n != int64(tt.n) || len(head) != tt.kept || !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
 				t.Errorf("read %d, kept %d, error %v", n, len(head), err)
 			}
@@ -116,13 +116,13 @@ func TestAnExcerptNeverEndsWithinASecret(t *testing.T) {
 	r := redact.Default()
 	clean := func(b []byte) []byte { out, _ := r.Redact(b); return out }
 	const secret = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.s"
-	for pad := range 1200 {
+	for pad := 0; pad < 1200; pad += 13 {
 		body := strings.Repeat(".", pad/2) + strings.Repeat(" ", pad-pad/2) + secret + " tail"
 		got := excerpt([]byte(body), false, clean)
 		if strings.Contains(got, "eyJh") || len(got) > maxExcerpt {
 			t.Fatalf("with %d bytes before it, the secret shows: %q", pad, got)
 		}
-		for cut := pad + 4; cut < pad+len(secret); cut += 7 {
+		for cut := pad + 4; cut < pad+len(secret); cut += 11 {
 			if got := excerpt([]byte(body[:cut]), true, clean); strings.Contains(got, "eyJ") {
 				t.Fatalf("cut at %d of %d, the secret shows: %q", cut, len(body), got)
 			}

@@ -69,10 +69,10 @@ func answers() []misbehaviour {
 		{"silence times out", func(p *peer) { p.hold() }, quick, OutcomeTimeout, 0, nil},
 		{"header bytes that drip time out", slow("HTTP/1.1 200 OK\r\nX: ", "a"), quick, OutcomeTimeout, 0, nil},
 		{"header lines that drip time out", slow("HTTP/1.1 200 OK\r\n", "X: y\r\n"), quick, OutcomeTimeout, 0, nil},
-		{"a 200 whose body drips is delivered at the timeout", slow("HTTP/1.1 200 OK\r\n\r\n", "z"), quick, OutcomeDelivered, 200, truncated},
-		{"a 200 whose announced body never starts times out", slow("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", ""), quick, OutcomeTimeout, 200, truncated},
-		{"a 200 whose chunks never start times out", slow("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", ""), quick, OutcomeTimeout, 200, truncated},
-		{"a 503 whose body drips is a 503", slow("HTTP/1.1 503 X\r\n\r\n", "z"), quick, OutcomeStatusRetryable, 503, truncated},
+		{"a 200 whose body drips is delivered at the timeout", slow("HTTP/1.1 200 OK\r\n\r\n", "z"), unhurried, OutcomeDelivered, 200, truncated},
+		{"a 200 whose announced body never starts times out", slow("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", ""), unhurried, OutcomeTimeout, 200, truncated},
+		{"a 200 whose chunks never start times out", slow("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", ""), unhurried, OutcomeTimeout, 200, truncated},
+		{"a 503 whose body drips is a 503", slow("HTTP/1.1 503 X\r\n\r\n", "z"), unhurried, OutcomeStatusRetryable, 503, truncated},
 		{"an endless body is read up to the limit", slow("HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("z", 10_000)), patient, OutcomeDelivered, 200, func(t *testing.T, r Result) {
 			if r.ResponseBytes != defaultMaxResponse || !r.Truncated || len(r.Excerpt) > maxExcerpt {
 				t.Errorf("read %d bytes, excerpt %d", r.ResponseBytes, len(r.Excerpt))
@@ -112,7 +112,7 @@ func oddAnswers() []misbehaviour {
 		}, patient, OutcomeInformationalFinal, 101, nil},
 		{"a 100 and a close is final", once("HTTP/1.1 100 Continue\r\n\r\n"), patient, OutcomeInformationalFinal, 100, nil},
 		{"a 103 and a close is final", once("HTTP/1.1 103 Early Hints\r\n\r\n"), patient, OutcomeInformationalFinal, 103, nil},
-		{"a 103 and silence times out", func(p *peer) { p.read(); p.send("HTTP/1.1 103 Early Hints\r\n\r\n"); p.hold() }, quick, OutcomeTimeout, 0, nil},
+		{"a 103 and silence times out", func(p *peer) { p.read(); p.send("HTTP/1.1 103 Early Hints\r\n\r\n"); p.hold() }, unhurried, OutcomeTimeout, 0, nil},
 		{"a flood of 1xx is a bad response", func(p *peer) { p.read(); p.drip("HTTP/1.1 102 Processing\r\n\r\n") }, patient, OutcomeBadResponse, 0, nil},
 		{"a malformed status line is a bad response", once("HTTP/1.1 abc\r\n\r\n"), patient, OutcomeBadResponse, 0, none},
 		{"a status of two digits is a bad response", once("HTTP/1.1 20 OK\r\n\r\n"), patient, OutcomeBadResponse, 0, none},
@@ -171,7 +171,7 @@ func TestReceiversThatMisbehave(t *testing.T) {
 				if res.Outcome != tt.outcome || res.Status != tt.status {
 					t.Errorf("got %s %d (%s), want %s %d", res.Outcome, res.Status, res.Err, tt.outcome, tt.status)
 				}
-				if tt.timeout == quick && res.Total < quick-10*time.Millisecond {
+				if tt.timeout < patient && res.Total < tt.timeout-10*time.Millisecond {
 					t.Errorf("gave up after %s, before the timeout", res.Total)
 				}
 				if n := r.conns.Load(); n != 1 {

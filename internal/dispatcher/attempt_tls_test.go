@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -71,6 +72,7 @@ func TestTLSIsAlwaysVerified(t *testing.T) {
 }
 
 func TestHandshakesThatFail(t *testing.T) {
+	before := runtime.NumGoroutine()
 	for _, tt := range []misbehaviour{
 		{"a receiver without TLS is a TLS failure", once("HTTP/1.1 400 Bad Request\r\n\r\n"), patient, OutcomeTLSFailure, 0, nil},
 		{"a receiver that hangs up is a TLS failure", func(p *peer) { p.start() }, patient, OutcomeTLSFailure, 0, nil},
@@ -86,6 +88,7 @@ func TestHandshakesThatFail(t *testing.T) {
 			}
 		})
 	}
+	expectGoroutines(t, before)
 }
 
 // An HTTP/2 answer that misbehaves, as a handler sees it.
@@ -125,10 +128,9 @@ func TestHTTP2ReceiversThatMisbehave(t *testing.T) {
 			t.Parallel()
 			s, o := newTLS(t, true, tt.handler)
 			c := newTestClient(t, o)
-			// Longer than quick: a handshake on a busy machine takes its share of it.
 			timeout := patient
 			if tt.outcome == OutcomeTimeout || tt.name == "a 200 whose body hangs is delivered" {
-				timeout = 4 * quick
+				timeout = unhurried
 			}
 			res := try(t, c, post(s.URL, timeout))
 			if res.Outcome != tt.outcome || res.Status != tt.status {

@@ -33,7 +33,10 @@ type exchange struct {
 	lastCode  int // Status of the last one.
 
 	conn        *countingConn
-	writtenAt   int64 // conn.written when the connection was obtained.
+	offeredAt   int64 // The counters of conn when it was obtained.
+	writtenAt   int64
+	readAt      int64
+	premature   bool // The answer was there before the request.
 	remote      string
 	reused      bool
 	tlsVersion  string
@@ -103,7 +106,7 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	x.tlsVersion, x.fingerprint = version, fingerprint
 	x.conn = counter(info.Conn)
 	if x.conn != nil {
-		x.writtenAt = x.conn.written.Load()
+		x.offeredAt, x.writtenAt, x.readAt = x.conn.offered.Load(), x.conn.written.Load(), x.conn.read.Load()
 	}
 }
 
@@ -118,9 +121,24 @@ func describe(s tls.ConnectionState) (version, fingerprint string) {
 func (x *exchange) gotFirstByte() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.firstByte.IsZero() {
-		x.firstByte = x.now()
+	if !x.firstByte.IsZero() {
+		return
 	}
+	x.firstByte = x.now()
+	if x.conn != nil {
+		x.premature = x.conn.offered.Load() == x.offeredAt || x.conn.read.Load() == x.readAt
+	}
+}
+
+// tooEarly reports whether the answer was sent before the request was: a leftover
+// of an earlier exchange on the connection. net/http drops a connection on which it
+// finds one while the connection is idle, but one that is taken into use at that
+// moment takes the leftover for the new answer, and a delivery would count as
+// accepted by a receiver that never read it. HTTP/2 answers carry their stream.
+func (x *exchange) tooEarly(protoMajor int) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.premature && protoMajor == 1
 }
 
 func (x *exchange) gotInterim(code int, _ textproto.MIMEHeader) error {
