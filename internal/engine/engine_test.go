@@ -170,7 +170,7 @@ func optionsDir(t *testing.T, e *engine.Engine, conn driver.Conn) string {
 
 func TestWithAPasswordNobodyElseGetsIn(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Options{User: "owner", Password: "s3cret<&>'", UsersXML: `<clickhouse>
+	e := start(t, engine.Options{User: "owner", Password: "s3cret<&>'", MemoryLimit: 1 << 30, UsersXML: `<clickhouse>
 		<profiles><reader><readonly>2</readonly></reader></profiles>
 		<users><analyst><password>look</password><networks><ip>127.0.0.1</ip></networks><profile>reader</profile><quota>default</quota>
 		<grants><query>GRANT SELECT ON ledger.*</query></grants></analyst></users></clickhouse>`})
@@ -178,6 +178,7 @@ func TestWithAPasswordNobodyElseGetsIn(t *testing.T) {
 	mustExec(t, conn, "CREATE DATABASE ledger", "CREATE TABLE ledger.t (a UInt64) ENGINE = MergeTree ORDER BY a", "INSERT INTO ledger.t VALUES (7)")
 	for _, c := range []struct{ user, password, query, want string }{
 		{"owner", "s3cret<&>'", "SELECT a FROM ledger.t", "7"},
+		{"owner", "s3cret<&>'", "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'", "1073741824"},
 		{"owner", "wrong", "SELECT 1", "AUTHENTICATION_FAILED"},
 		{"owner", "", "SELECT 1", "AUTHENTICATION_FAILED"},
 		{"default", "", "SELECT a FROM ledger.t", "ACCESS_DENIED"},
@@ -243,7 +244,7 @@ func TestAnEngineEndsWhenItsParentIsKilled(t *testing.T) {
 	}
 	conn := open(t, "clickhouse://default@"+native+"/default") // an open client must not keep it
 	mustExec(t, conn, "CREATE DATABASE ledger")
-	// A descriptor for the process tells its end without polling.
+	// Where the kernel has process descriptors, this is one: no other process can take its place.
 	watch, err := os.FindProcess(pid)
 	if err != nil {
 		t.Fatal(err)
