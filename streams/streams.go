@@ -25,7 +25,12 @@ const (
 
 	EndpointsBucket  = "endpoints"
 	EventTypesBucket = "event_types"
+	// LeasesBucket says who does what only one may do at a time.
+	LeasesBucket = "leases"
 )
+
+// LedgerSinkLease is the key in LeasesBucket of the one sink that writes.
+const LedgerSinkLease = "ledger-sink"
 
 // Durable consumers. Those of DELIVERIES and RETRY exist once per partition:
 // see DispatchConsumer and RetryConsumer.
