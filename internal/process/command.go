@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"strings"
@@ -44,6 +45,9 @@ func EnvName(flag string) string {
 // to stderr as one line. The first interrupt asks for an orderly stop through
 // the command's context; the second ends the process at once.
 func Execute(root *cobra.Command, args []string, stderr io.Writer) int {
+	// net/http writes what receivers send it unasked to the standard logger: it
+	// belongs neither on a terminal nor in a log.
+	log.SetOutput(io.Discard)
 	ctx, stop := signalContext(stderr)
 	defer stop()
 	prepare(root)

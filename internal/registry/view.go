@@ -55,6 +55,16 @@ func NewView(js jetstream.JetStream, log zerolog.Logger) *View {
 // Ready is closed once the view holds every endpoint. Nobody MUST match before.
 func (v *View) Ready() <-chan struct{} { return v.ready }
 
+// Check is a readiness check: it fails until the view holds every endpoint.
+func (v *View) Check(context.Context) error {
+	select {
+	case <-v.ready:
+		return nil
+	default:
+		return errors.New("the endpoints have not been read yet")
+	}
+}
+
 // Get returns the newest revision that has been seen of an endpoint.
 func (v *View) Get(id string) (*Endpoint, bool) {
 	e, ok := v.snapshot.Load().byID[id]
