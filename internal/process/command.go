@@ -90,7 +90,7 @@ func signalContext(stderr io.Writer) (context.Context, func()) {
 
 // prepare gives every command of the tree our conventions.
 func prepare(c *cobra.Command) {
-	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SilenceErrors, c.SilenceUsage, c.SuggestionsMinimumDistance = true, true, 2
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err} })
 	if !c.HasParent() {
 		c.Version = version.Version
