@@ -62,7 +62,7 @@ func Definitions(o Options) ([]Definition, error) {
 			return nil, err
 		}
 		stream, _, _ := strings.Cut(f.Name(), ".")
-		out = append(out, expandPartitions(strings.ToUpper(stream), config, o.partitions())...)
+		out = append(out, expandPartitions(stream, config, o.partitions())...)
 	}
 	return out, nil
 }

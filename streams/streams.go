@@ -27,6 +27,9 @@ const (
 	EventTypesBucket = "event_types"
 	// LeasesBucket says who does what only one may do at a time.
 	LeasesBucket = "leases"
+
+	// EndpointsStream is the stream behind EndpointsBucket.
+	EndpointsStream = "KV_" + EndpointsBucket
 )
 
 // LedgerSinkLease is the key in LeasesBucket of the one sink that writes.
@@ -35,8 +38,9 @@ const LedgerSinkLease = "ledger-sink"
 // Durable consumers. Those of DELIVERIES and RETRY exist once per partition:
 // see DispatchConsumer and RetryConsumer.
 const (
-	FanoutConsumer = "fanout"
-	ReplayConsumer = "replay"
+	FanoutConsumer   = "fanout"
+	ReplayConsumer   = "replay"
+	RecorderConsumer = "recorder"
 )
 
 // LedgerSinkConsumer is the consumer that the sink which writes makes for
@@ -70,6 +74,9 @@ const (
 	HeaderReplay = "Waybill-Replay"
 	// HeaderEventSeq is the event's sequence in EVENTS.
 	HeaderEventSeq = "Waybill-Event-Seq"
+	// HeaderOnlyEndpoint on an event sends it to that endpoint of its tenant
+	// alone, whatever types the endpoint subscribes to: a test of the endpoint.
+	HeaderOnlyEndpoint = "Waybill-Only-Endpoint"
 	// HeaderTraceparent and HeaderTracestate carry W3C trace context from the
 	// producer to the receiver.
 	HeaderTraceparent = "traceparent"
@@ -122,19 +129,22 @@ func RetryConsumer(partition int) string { return "retry-" + strconv.Itoa(partit
 // Partition of an endpoint, in [0, partitions). Rendezvous hashing: adding a
 // partition moves only the endpoints that the new one wins.
 func Partition(endpoint string, partitions int) int {
+	h := fnv.New64a()
+	h.Write([]byte(endpoint))
 	best, bestScore := 0, uint64(0)
 	for p := range partitions {
-		h := fnv.New64a()
-		h.Write([]byte(endpoint))
-		h.Write([]byte{'/', byte(p), byte(p >> 8)})
-		// FNV's last byte barely reaches the high bits; a multiply and shift spread it.
-		score := h.Sum64() * 0x9e3779b97f4a7c15
-		score ^= score >> 32
-		if score >= bestScore {
+		if score := mix(h.Sum64() + uint64(p+1)*0x9e3779b97f4a7c15); p == 0 || score > bestScore {
 			best, bestScore = p, score
 		}
 	}
 	return best
+}
+
+// mix is the finalizer of SplitMix64: every bit of x moves every bit of the result.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }
 
 // DeliveryID is the message id of a delivery in DELIVERIES.

@@ -1,0 +1,223 @@
+// Package dispatcher makes the attempts: one HTTP request at a time (Client.Try),
+// and the decision on what follows from its outcome (Decide).
+package dispatcher
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/redact"
+)
+
+const (
+	defaultTimeout     = 10 * time.Second // What receivers are promised.
+	defaultMaxResponse = 64 << 10
+	defaultMaxHeader   = 64 << 10
+	defaultIdle        = 64
+	defaultIdleTimeout = 90 * time.Second
+
+	// maxStaleDials bounds how many idle connections may turn out to be closed
+	// before one attempt gives up looking for a live one.
+	maxStaleDials = 8
+)
+
+// Options configures a Client. The zero value is safe: special addresses are
+// blocked, TLS is verified against the system's roots.
+type Options struct {
+	Egress egress.Policy
+
+	Timeout        time.Duration // For requests that set none. Default 10 s.
+	MaxResponse    int64         // Body bytes read per response. Default 64 KiB.
+	MaxHeader      int64         // Header bytes read per response. Default 64 KiB.
+	UserAgent      string        // For requests that set none. Default "Waybill".
+	MaxIdlePerHost int           // Idle connections kept per receiver. Default 64.
+	IdleTimeout    time.Duration // How long one is kept. Default 90 s.
+
+	// Redact cleans what a receiver sent before it goes on record. Its input is
+	// valid UTF-8. Default: redact.Default.
+	Redact func([]byte) []byte
+
+	RootCAs  *x509.CertPool   // Optional; default: the system's. Verification cannot be turned off.
+	Resolver *net.Resolver    // Optional; default: the system's.
+	Now      func() time.Time // Optional; default: time.Now.
+}
+
+// Request is one attempt to make: a POST.
+type Request struct {
+	URL     string
+	Body    []byte        // MUST NOT change until Try has returned.
+	Header  http.Header   // Complete: signature, ids, content type. Not modified.
+	Timeout time.Duration // For the whole exchange. 0: the Client's.
+}
+
+// Result is everything the HTTP layer knows about one attempt. Durations are of
+// the call alone; a part that did not happen is 0.
+type Result struct {
+	StartedAt time.Time
+	Resolve   time.Duration // DNS.
+	Connect   time.Duration // TCP, over all addresses tried.
+	TLS       time.Duration
+	FirstByte time.Duration // From a ready connection to the first byte of the response.
+	Total     time.Duration
+
+	Outcome     Outcome
+	Class       Class
+	Err         string // What went wrong, for people. No secrets, no URL, at most 300 bytes.
+	Status      int    // 0 when no response came.
+	GotResponse bool   // A status line came, whatever it says.
+
+	RemoteAddr      string // "ip:port" of the connection used, or "".
+	Reused          bool   // The connection had served an earlier request.
+	HTTPVersion     string // "1.1", "2.0", or "".
+	TLSVersion      string // "TLS 1.3", or "".
+	PeerFingerprint string // SHA-256 of the peer's leaf certificate, hex, or "".
+
+	ResponseHeaders map[string]string // Lower-case names; only those worth keeping.
+	Excerpt         string            // First 1 KiB of the body after redaction; valid UTF-8.
+	ResponseBytes   int64             // Body bytes read.
+	Truncated       bool              // The body went on, or broke off, beyond ResponseBytes.
+	RetryAfter      time.Duration     // From 429 and 503; 0 when absent or not sensible.
+}
+
+// Facts returns what Decide needs.
+func (r Result) Facts() Facts {
+	return Facts{Outcome: r.Outcome, Status: r.Status, RetryAfter: r.RetryAfter, GotResponse: r.GotResponse}
+}
+
+// Client makes attempts. It is safe for concurrent use.
+type Client struct {
+	opts      Options
+	transport *http.Transport
+	buffers   sync.Pool // Of *bodyBuffer.
+}
+
+// NewClient returns a Client. Close it to drop its idle connections.
+func NewClient(o Options) *Client {
+	setDefault(&o.Timeout, defaultTimeout)
+	setDefault(&o.MaxResponse, defaultMaxResponse)
+	setDefault(&o.MaxHeader, defaultMaxHeader)
+	setDefault(&o.UserAgent, "Waybill")
+	setDefault(&o.MaxIdlePerHost, defaultIdle)
+	setDefault(&o.IdleTimeout, defaultIdleTimeout)
+	if o.Redact == nil {
+		r := redact.Default()
+		o.Redact = func(b []byte) []byte { out, _ := r.Redact(b); return out }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Client{
+		opts:      o,
+		transport: newTransport(o),
+		buffers:   sync.Pool{New: func() any { return new(bodyBuffer) }},
+	}
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// Close closes idle connections. Attempts that are running are not affected.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Causes of the end of an attempt's context.
+var (
+	errAttemptTimeout = errors.New("the attempt's time was over")
+	errTooManyInterim = errors.New("too many informational responses")
+)
+
+// Try makes exactly one HTTP request and says what became of it. It returns
+// within the request's timeout, whatever the receiver does, and earlier with
+// OutcomeInterrupted when ctx ends.
+//
+// One request means one: see newPost for how a second, unrecorded one is ruled out.
+// If the process dies inside Try, the receiver may or may not have the request;
+// only the caller's record of having started can tell.
+func (c *Client) Try(ctx context.Context, r Request) Result {
+	timeout := r.Timeout
+	if timeout <= 0 {
+		timeout = c.opts.Timeout
+	}
+	x := &exchange{now: c.opts.Now, started: c.opts.Now(), limit: time.Now().Add(timeout)}
+	res := Result{StartedAt: x.started}
+
+	if err := c.opts.Egress.CheckURL(r.URL); err != nil {
+		res.fail(OutcomeAddressBlocked, safeText(err.Error(), nil))
+		res.Total = c.opts.Now().Sub(x.started)
+		return res
+	}
+	attempt, cancel := context.WithDeadlineCause(ctx, x.limit, errAttemptTimeout)
+	defer cancel()
+
+	resp, err := c.roundTrip(x.attach(attempt), r, x)
+	switch {
+	case err != nil:
+		res.fail(outcomeOf(attempt, err, x))
+		res.setInterim(x)
+	case x.tooEarly(resp.ProtoMajor):
+		cancel() // So that the connection cannot be used again.
+		_ = resp.Body.Close()
+		res.fail(OutcomeBadResponse, earlyText)
+	default:
+		c.readResponse(attempt, resp, x.limit, &res)
+	}
+	now := c.opts.Now()
+	res.Total = now.Sub(x.started)
+	x.report(&res, now)
+	return res
+}
+
+// roundTrip sends the request. It takes another connection only while no byte of
+// the request has left this machine: an idle connection that the receiver had
+// closed costs no attempt, and the receiver cannot have seen anything of it.
+func (c *Client) roundTrip(ctx context.Context, r Request, x *exchange) (*http.Response, error) {
+	for stale := 0; ; stale++ {
+		req, err := c.newPost(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := c.transport.RoundTrip(req)
+		if err == nil || ctx.Err() != nil || stale >= maxStaleDials || !x.nothingSent() {
+			return resp, err
+		}
+	}
+}
+
+// newPost builds the request so that net/http cannot send it twice by itself.
+//
+// http.Transport repeats a request on a new connection when a reused one breaks
+// before the answer, if it believes the request to be replayable. It believes so
+// of a POST that has an Idempotency-Key header, which ours have, when GetBody is
+// set, which http.NewRequest does for a bytes.Reader, or when the body is nil or
+// NoBody. HTTP/2 repeats after REFUSED_STREAM and GOAWAY on the same conditions.
+// The receiver may have read and acted on the first request, and no record would
+// show that there were two.
+//
+// So GetBody stays nil and Body is never nil, NoBody, or a type that net/http
+// knows, not even for an empty body. What is left to net/http is to move an
+// HTTP/2 request to another connection before any of its frames was written.
+func (c *Client) newPost(ctx context.Context, r Request) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Body = newOnceBody(r.Body)
+	req.ContentLength = int64(len(r.Body))
+	req.Header = r.Header.Clone()
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	if _, ok := req.Header["User-Agent"]; !ok {
+		req.Header.Set("User-Agent", c.opts.UserAgent)
+	}
+	return req, nil
+}

@@ -1,0 +1,143 @@
+package dispatcher
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/egress"
+)
+
+const earlyText = "the receiver sent an answer before the request"
+
+func (r *Result) setOutcome(o Outcome) { r.Outcome, r.Class = o, o.Class() }
+
+func (r *Result) fail(o Outcome, text string) {
+	r.setOutcome(o)
+	r.Err = text
+}
+
+// setInterim records that something spoke HTTP although no final response came.
+func (r *Result) setInterim(x *exchange) {
+	n, code := x.interimSeen()
+	r.GotResponse = n > 0
+	if r.Outcome == OutcomeInformationalFinal {
+		r.Status = code
+	}
+}
+
+// ended returns the outcome of an attempt that failed because its time was over or
+// its caller cancelled it. Dials have the same limit as the attempt but a timer of
+// their own, so theirs may fire first: the clock decides, not the timer.
+func ended(ctx context.Context, limit time.Time) (o Outcome, text string, ok bool) {
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, errAttemptTimeout), cause == nil && !time.Now().Before(limit):
+		return OutcomeTimeout, "no complete answer in time", true
+	case cause != nil:
+		return OutcomeInterrupted, "the attempt was cancelled before it ended", true
+	}
+	return "", "", false
+}
+
+// outcomeOf classifies a request that got no response. The text never quotes what
+// the receiver sent.
+func outcomeOf(ctx context.Context, err error, x *exchange) (Outcome, string) {
+	if o, text, ok := ended(ctx, x.limit); ok {
+		return o, text
+	}
+	var (
+		blocked   *egress.BlockedError
+		dns       *net.DNSError
+		handshake *tlsError
+	)
+	interim, _ := x.interimSeen()
+	switch {
+	case errors.As(err, &blocked):
+		return OutcomeAddressBlocked, safeText(blocked.Error(), nil)
+	case errors.As(err, &dns):
+		return OutcomeDNSFailure, dnsText(dns)
+	case errors.As(err, &handshake):
+		return handshakeOutcome(handshake.err)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return OutcomeConnectionRefused, "the receiver refused the connection"
+	case interim > maxInterim: // HTTP/2 does not hand our own error back.
+		return OutcomeBadResponse, "the receiver sent too many informational responses"
+	case interim > 0 && isEOF(err):
+		return OutcomeInformationalFinal, "the connection ended after an informational response"
+	case isReset(err) || isEOF(err):
+		return OutcomeConnectionReset, "the connection ended before the response"
+	case isTimeout(err):
+		return OutcomeTimeout, "no connection in time"
+	}
+	return otherOutcome(err, x)
+}
+
+// otherOutcome tells a connection that could not be made, or not be written to,
+// from an answer that is not HTTP.
+func otherOutcome(err error, x *exchange) (Outcome, string) {
+	var op *net.OpError
+	switch {
+	case errors.As(err, &op):
+		return OutcomeConnectionFailed, safeText(fmt.Sprintf("%s failed: %v", op.Op, op.Err), nil)
+	case strings.Contains(err.Error(), "connection error:"): // HTTP/2: the peer broke the protocol.
+		return OutcomeBadResponse, "the answer is not valid HTTP/2, or its headers are larger than the limit"
+	case strings.Contains(err.Error(), "headers exceeded"), strings.Contains(err.Error(), "header list"):
+		return OutcomeBadResponse, "the headers of the response are larger than the limit"
+	case strings.Contains(err.Error(), "readLoopPeekFail"):
+		return OutcomeBadResponse, earlyText
+	case x.answered():
+		return OutcomeBadResponse, "the answer is not valid HTTP"
+	}
+	return OutcomeConnectionFailed, safeText(err.Error(), nil)
+}
+
+func handshakeOutcome(err error) (Outcome, string) {
+	if errors.Is(err, syscall.ECONNRESET) {
+		return OutcomeConnectionReset, "the connection was reset during the TLS handshake"
+	}
+	var record tls.RecordHeaderError
+	if errors.As(err, &record) {
+		return OutcomeTLSFailure, "TLS handshake failed: the receiver does not speak TLS on this port"
+	}
+	return OutcomeTLSFailure, safeText("TLS handshake failed: "+err.Error(), nil)
+}
+
+func dnsText(e *net.DNSError) string {
+	switch {
+	case e.IsNotFound:
+		return safeText("DNS: no such host: "+e.Name, nil)
+	case e.IsTimeout:
+		return safeText("DNS: no answer in time for "+e.Name, nil)
+	}
+	return safeText("DNS: "+e.Err+": "+e.Name, nil)
+}
+
+// isEOF reports an orderly end of the connection. net/http has an unexported
+// error for the end of a reused connection, told apart by its text only.
+func isEOF(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		strings.Contains(err.Error(), "server closed idle connection")
+}
+
+// isReset reports a broken connection, or an HTTP/2 stream or connection that the
+// receiver ended (RST_STREAM, GOAWAY), which net/http also tells by text only.
+func isReset(err error) bool {
+	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed) {
+		return true
+	}
+	s := err.Error()
+	return strings.Contains(s, "stream error:") || strings.Contains(s, "GOAWAY") ||
+		strings.Contains(s, "after Request.Body was written") || strings.Contains(s, "client connection lost")
+}
+
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}

@@ -1,0 +1,224 @@
+package dispatcher
+
+import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/retry"
+)
+
+// Verdict is what happens to the delivery next. Written to the ledger.
+type Verdict string
+
+const (
+	VerdictDelivered  Verdict = "delivered"
+	VerdictRetry      Verdict = "retry"
+	VerdictDeadLetter Verdict = "dead_letter"
+)
+
+// Decision is the verdict on a delivery, and its reason.
+type Decision struct {
+	Verdict         Verdict
+	RetryAt         time.Time  // When the next attempt is due; only with VerdictRetry.
+	Reason          ReasonCode // Only with VerdictDeadLetter.
+	DisableEndpoint bool       // The receiver said 410: call this endpoint no more.
+	Why             string     // A short, stable sentence for the record. No data in it.
+}
+
+// Budget is what a delivery may spend.
+type Budget struct {
+	Policy retry.Policy
+
+	// FirstAt is when the delivery was owed: the windows start here, not at the
+	// first attempt, so that time spent in a queue counts.
+	FirstAt time.Time
+
+	// DeliverBy is the promise to the producer. Zero: none was made.
+	DeliverBy time.Time
+
+	// Reserve is kept free before DeliverBy for telling a human. 0: DefaultReserve
+	// of the time between FirstAt and DeliverBy. Negative: none.
+	Reserve time.Duration
+
+	// EverResponded is true when an earlier attempt of this delivery got an HTTP
+	// response, whatever its status.
+	EverResponded bool
+}
+
+// Facts are what an attempt means for its delivery. Result.Facts returns them;
+// an attempt whose process died is Facts{Outcome: OutcomeUnknown}.
+type Facts struct {
+	Outcome     Outcome
+	Status      int           // HTTP status; 0 when no response came.
+	RetryAfter  time.Duration // The receiver's wish; 0 when it had none.
+	GotResponse bool
+}
+
+const (
+	minReserve = 10 * time.Second // One message to a chat or a pager, with one retry.
+	maxReserve = 5 * time.Minute
+)
+
+// DefaultReserve returns the time kept for escalation: a fifth of the window,
+// between 10 s and 5 min, but never longer than the window.
+func DefaultReserve(window time.Duration) time.Duration {
+	if window <= 0 {
+		return 0
+	}
+	return min(max(window/5, minReserve), maxReserve, window)
+}
+
+// AttemptsUntil returns when attempts end: the earlier of DeliverBy less the
+// reserve, and FirstAt plus the policy's window. A budget without a deadline whose
+// policy bounds neither time nor number ends after retry.DefaultWindow: no
+// delivery is attempted for ever. The zero time means that only the number of
+// attempts bounds the budget.
+func AttemptsUntil(b Budget) time.Time {
+	until, _ := attemptsUntil(b)
+	return until
+}
+
+// attemptsUntil also says whether it is the deadline that ends the attempts.
+func attemptsUntil(b Budget) (until time.Time, deadline bool) {
+	window := b.Policy.Window
+	if window == 0 && b.DeliverBy.IsZero() && b.Policy.Attempts() == 0 {
+		window = retry.DefaultWindow
+	}
+	if window > 0 && !b.FirstAt.IsZero() {
+		until = b.FirstAt.Add(window)
+	}
+	if b.DeliverBy.IsZero() {
+		return until, false
+	}
+	if last := b.DeliverBy.Add(-reserve(b)); until.IsZero() || last.Before(until) {
+		return last, true
+	}
+	return until, false
+}
+
+func reserve(b Budget) time.Duration {
+	if b.Reserve < 0 || b.FirstAt.IsZero() && b.Reserve == 0 {
+		return 0
+	}
+	window := b.DeliverBy.Sub(b.FirstAt)
+	if b.Reserve == 0 {
+		return DefaultReserve(window)
+	}
+	if b.FirstAt.IsZero() {
+		return b.Reserve
+	}
+	return max(0, min(b.Reserve, window))
+}
+
+// AttemptTimeout cuts the timeout of an attempt that starts now to the time left
+// in the budget. 0 means that there is none left: make no attempt.
+func AttemptTimeout(b Budget, now time.Time, timeout time.Duration) time.Duration {
+	until := AttemptsUntil(b)
+	if until.IsZero() {
+		return timeout
+	}
+	return max(0, min(timeout, until.Sub(now)))
+}
+
+// DecideBefore says whether the budget still allows an attempt that would start
+// now. When it does not, ok is false and the decision is final. It catches tasks
+// that were handed over late, or twice.
+func DecideBefore(b Budget, attemptsMade int, now time.Time) (d Decision, ok bool) {
+	until, deadline := attemptsUntil(b)
+	if !until.IsZero() && !now.Before(until) {
+		return timeOver(b.EverResponded, deadline), false
+	}
+	if most := b.Policy.Attempts(); most > 0 && attemptsMade >= most {
+		return spent(b.EverResponded), false
+	}
+	return Decision{}, true
+}
+
+// Undeliverable is the decision on a delivery that can be given up without an
+// attempt: its endpoint is disabled or deleted, its event invalid, its body too large.
+func Undeliverable(reason ReasonCode) Decision {
+	why := map[ReasonCode]string{
+		ReasonEndpointDisabled: "the endpoint is disabled",
+		ReasonEndpointDeleted:  "the endpoint was deleted",
+		ReasonInvalidEvent:     "the event is not valid",
+		ReasonPayloadTooLarge:  "the body is larger than the limit",
+		ReasonAddressBlocked:   "the endpoint's address may not be called",
+	}[reason]
+	return deadLetter(reason, why)
+}
+
+// Decide is the one place where an attempt's outcome becomes the delivery's fate.
+// It is pure. attemptsMade counts the attempts of this budget, this one included
+// (a replay starts a budget of its own); now is when the attempt ended; rnd is
+// uniform in [0,1).
+func Decide(f Facts, attemptsMade int, b Budget, now time.Time, rnd func() float64) Decision {
+	switch f.Outcome.Class() {
+	case ClassDelivered:
+		return Decision{Verdict: VerdictDelivered, Why: "the receiver accepted it"}
+	case ClassTerminal:
+		return terminal(f)
+	}
+	return retryOrGiveUp(f, attemptsMade, b, now, rnd)
+}
+
+func terminal(f Facts) Decision {
+	switch {
+	case f.Outcome == OutcomeAddressBlocked:
+		return deadLetter(ReasonAddressBlocked, "the endpoint's address may not be called")
+	case f.Outcome == OutcomeRedirect:
+		return deadLetter(ReasonPermanentlyRejected, "the receiver answered with a redirect, which is never followed")
+	case f.Outcome == OutcomeInformationalFinal:
+		return deadLetter(ReasonPermanentlyRejected, "the receiver sent an informational status and no final one")
+	case f.Status == 401 || f.Status == 403:
+		return deadLetter(ReasonSignatureRejected, "the receiver did not accept the signature or credentials")
+	case f.Status == 410:
+		d := deadLetter(ReasonEndpointGone, "the receiver said that it is gone for good")
+		d.DisableEndpoint = true
+		return d
+	}
+	return deadLetter(ReasonPermanentlyRejected, "the receiver rejected it for good")
+}
+
+func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func() float64) Decision {
+	responded := b.EverResponded || f.GotResponse
+	until, deadline := attemptsUntil(b)
+	over := func(at time.Time) bool { return !until.IsZero() && !at.Before(until) }
+
+	if over(now) {
+		return timeOver(responded, deadline)
+	}
+	delay, ok := retry.Next(b.Policy, attemptsMade, rnd)
+	if !ok {
+		return spent(responded)
+	}
+	why := "the schedule allows another attempt"
+	if f.RetryAfter > delay {
+		delay = f.RetryAfter
+		why = "the receiver asked to wait longer than the schedule does"
+	}
+	at := now.Add(delay)
+	if over(at) {
+		return timeOver(responded, deadline)
+	}
+	return Decision{Verdict: VerdictRetry, RetryAt: at, Why: why}
+}
+
+func timeOver(responded, deadline bool) Decision {
+	if deadline {
+		return deadLetter(ReasonDeadlineExceeded, "no further attempt fits before the deadline and its reserve for escalation")
+	}
+	if responded {
+		return deadLetter(ReasonAttemptsExhausted, "no further attempt fits in the window of the schedule")
+	}
+	return deadLetter(ReasonEndpointUnreachable, "no response ever came, and no further attempt fits in the window of the schedule")
+}
+
+func spent(responded bool) Decision {
+	if responded {
+		return deadLetter(ReasonAttemptsExhausted, "every attempt of the schedule was made")
+	}
+	return deadLetter(ReasonEndpointUnreachable, "every attempt of the schedule was made, and no response ever came")
+}
+
+func deadLetter(reason ReasonCode, why string) Decision {
+	return Decision{Verdict: VerdictDeadLetter, Reason: reason, Why: why}
+}

@@ -1,0 +1,114 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/zerolog"
+)
+
+// Listen opens a TCP listener. flag names the setting in the error of a taken port.
+func Listen(flag, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err == nil {
+		return l, nil
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("address %s is already in use by another process; choose another with --%s", addr, flag)
+	}
+	return nil, fmt.Errorf("cannot listen on %q: %w; choose another with --%s", addr, err, flag)
+}
+
+// Health collects the checks behind /readyz.
+type Health struct {
+	mu     sync.Mutex
+	checks map[string]func(context.Context) error
+}
+
+// Add registers a check; ready means that every check returns nil.
+func (h *Health) Add(name string, check func(context.Context) error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.checks == nil {
+		h.checks = map[string]func(context.Context) error{}
+	}
+	h.checks[name] = check
+}
+
+// Failures returns what is not ready, by name.
+func (h *Health) Failures(ctx context.Context) map[string]string {
+	h.mu.Lock()
+	checks := make(map[string]func(context.Context) error, len(h.checks))
+	for name, c := range h.checks {
+		checks[name] = c
+	}
+	h.mu.Unlock()
+	failures := map[string]string{}
+	for name, check := range checks {
+		if err := check(ctx); err != nil {
+			failures[name] = err.Error()
+		}
+	}
+	return failures
+}
+
+// readyBound keeps a probe from hanging on a dependency that does not answer.
+const readyBound = 2 * time.Second
+
+// Routes adds /healthz (the process is alive), /readyz (it can work) and
+// /metrics to mux.
+func Routes(mux *http.ServeMux, health *Health, metrics *prometheus.Registry) {
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readyBound)
+		defer cancel()
+		failures := health.Failures(ctx)
+		if len(failures) == 0 {
+			fmt.Fprintln(w, "ready")
+			return
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		for name, why := range failures {
+			fmt.Fprintf(w, "%s: %s\n", name, why)
+		}
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+}
+
+// NewMetrics is a registry with the Go runtime's and the process's own metrics.
+func NewMetrics() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// Serve answers on l until the cleanup stack stops it.
+func Serve(l net.Listener, handler http.Handler, cleanup *Cleanup, log zerolog.Logger) {
+	s := &http.Server{
+		Handler: handler,
+		// A client that sends its header or body a byte at a time MUST NOT hold a connection for ever.
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       60 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+	}
+	go func() {
+		if err := s.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			log.Error().Err(err).Str("addr", l.Addr().String()).Msg("http.failed")
+		}
+	}()
+	cleanup.Push("http "+l.Addr().String(), 10*time.Second, func(ctx context.Context) error {
+		if err := s.Shutdown(ctx); err != nil {
+			return errors.Join(err, s.Close())
+		}
+		return nil
+	})
+}

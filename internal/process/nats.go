@@ -1,0 +1,61 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+)
+
+// connectPause is the pause between tries to reach NATS at start.
+const connectPause = 500 * time.Millisecond
+
+// ConnectNATS connects to url ("nats://host:port[,…]"), trying for at most
+// patience. Once connected, the connection heals itself for as long as it is
+// open. extra options come last and win.
+func ConnectNATS(ctx context.Context, url, name, credentials string, patience time.Duration, log zerolog.Logger, extra ...nats.Option) (*nats.Conn, error) {
+	options := []nats.Option{
+		nats.Name(name),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(250 * time.Millisecond),
+		nats.ReconnectJitter(250*time.Millisecond, 250*time.Millisecond),
+		nats.PingInterval(10 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		// Without a handler, a refused permission would show up as a timeout only.
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Error().Err(err).Msg("nats.error") }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn().Err(err).Msg("nats.disconnected") }),
+		nats.ReconnectHandler(func(c *nats.Conn) { log.Info().Str("url", c.ConnectedUrlRedacted()).Msg("nats.reconnected") }),
+	}
+	if credentials != "" {
+		options = append(options, nats.UserCredentials(credentials))
+	}
+	options = append(options, extra...)
+	deadline := time.Now().Add(patience)
+	for {
+		nc, err := nats.Connect(url, options...)
+		if err == nil {
+			return nc, nil
+		}
+		if errors.Is(err, nats.ErrAuthorization) || time.Now().After(deadline) {
+			return nil, fmt.Errorf("cannot connect to NATS at %s: %w; is it running, and is --nats-url right?", url, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("connecting to NATS at %s: %w", url, ctx.Err())
+		case <-time.After(connectPause):
+		}
+	}
+}
+
+// Connected is a readiness check of nc.
+func Connected(nc *nats.Conn) func(context.Context) error {
+	return func(context.Context) error {
+		if s := nc.Status(); s != nats.CONNECTED {
+			return fmt.Errorf("NATS is %s", s)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,188 @@
+// Package registry keeps the endpoints: who is owed what, where, and how. They
+// live in a JetStream key-value bucket; every stage watches it.
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/retry"
+	"github.com/waybill-dev/waybill/internal/subscription"
+	"github.com/waybill-dev/waybill/pkg/envelope"
+)
+
+// State of an endpoint.
+type State string
+
+// The states. A deleted endpoint stays in the registry, so that what is still
+// on its way to it ends with a reason.
+const (
+	Enabled  State = "enabled"
+	Disabled State = "disabled"
+	Deleted  State = "deleted"
+)
+
+// Defaults and bounds of an endpoint's settings.
+const (
+	DefaultTimeout     = 10 * time.Second // what receivers are promised to have for an answer
+	MaxTimeout         = 30 * time.Second
+	DefaultMaxInFlight = 32
+	MaxMaxInFlight     = 1000
+	maxSecrets         = 8
+	maxDescription     = 500
+	maxURL             = 2048
+)
+
+// Endpoint is one receiver: a revision of it, whole. Durations are in
+// nanoseconds in JSON, as Go writes them.
+type Endpoint struct {
+	ID          string   `json:"id"` // ep_ + ULID
+	Tenant      string   `json:"tenant"`
+	URL         string   `json:"url"`
+	Types       []string `json:"types"` // patterns of event types, see package subscription
+	Description string   `json:"description,omitempty"`
+
+	State       State  `json:"state"`
+	StateReason string `json:"state_reason,omitempty"`
+
+	// Scheme signs the requests: envelope.SchemeHMAC, SchemeEd25519 or
+	// SchemeTimestamped; SignatureHeader is the header of the last one.
+	Scheme          envelope.Scheme `json:"scheme"`
+	SignatureHeader string          `json:"signature_header,omitempty"`
+	// Secrets are the signing keys, the newest first.
+	Secrets []Secret `json:"secrets"`
+
+	Timeout     time.Duration `json:"timeout"`       // of a whole exchange
+	MaxInFlight int           `json:"max_in_flight"` // requests at once
+	// Policy is the schedule of attempts. Absent: standard, or urgent when
+	// the delivery has a deadline.
+	Policy *retry.Policy `json:"policy,omitempty"`
+	// DeliverWithin sets deliver_by for events that bring none. 0: no deadline.
+	DeliverWithin time.Duration `json:"deliver_within,omitempty"`
+
+	Revision  uint64    `json:"revision"` // 1, 2, 3 …
+	Change    string    `json:"change"`   // what this revision did: created, updated, enabled, …
+	Reason    string    `json:"reason,omitempty"`
+	UpdatedBy string    `json:"updated_by"` // the actor
+	UpdatedAt time.Time `json:"updated_at"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// Secret is a signing key and, during a rotation, the time it stops being used.
+type Secret struct {
+	Secret    string    `json:"secret"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+}
+
+// String keeps secrets out of logs.
+func (s Secret) String() string { return "registry.Secret(hidden)" }
+
+// GoString keeps secrets out of %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// Redacted returns the endpoint without its secrets: what people are shown.
+func (e Endpoint) Redacted() Endpoint {
+	e.Secrets = nil
+	return e
+}
+
+// Keys returns the keys that sign at a moment, the newest first.
+func (e Endpoint) Keys(at time.Time) ([]envelope.Key, error) {
+	var keys []envelope.Key
+	for _, s := range e.Secrets {
+		if !s.ExpiresAt.IsZero() && !at.Before(s.ExpiresAt) {
+			continue
+		}
+		k, err := envelope.ParseSecretFor(e.Scheme, s.Secret)
+		if err != nil {
+			return nil, fmt.Errorf("endpoint %s: a secret cannot be read: %w", e.ID, err)
+		}
+		keys = append(keys, k)
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("endpoint %s has no active secret; make one with: waybill endpoint rotate-secret %s", e.ID, e.ID)
+	}
+	return keys, nil
+}
+
+// Validate says which field is wrong, the first one only. Whether the URL may
+// be called is for package egress to say.
+func (e Endpoint) Validate() error {
+	if err := envelope.ValidateTenant(e.Tenant); err != nil {
+		return err
+	}
+	if e.URL == "" || len(e.URL) > maxURL {
+		return fmt.Errorf("url: want 1 to %d characters, got %d", maxURL, len(e.URL))
+	}
+	if len(e.Types) == 0 || len(e.Types) > subscription.MaxPatterns {
+		return fmt.Errorf("types: want 1 to %d patterns, got %d; use > for every type", subscription.MaxPatterns, len(e.Types))
+	}
+	for _, p := range e.Types {
+		if err := subscription.Validate(p); err != nil {
+			return err
+		}
+	}
+	if len(e.Description) > maxDescription {
+		return fmt.Errorf("description: at most %d characters", maxDescription)
+	}
+	return errors.Join(e.validateSigning(), e.validateDelivery())
+}
+
+func (e Endpoint) validateSigning() error {
+	switch e.Scheme {
+	case envelope.SchemeHMAC, envelope.SchemeEd25519:
+		if e.SignatureHeader != "" {
+			return fmt.Errorf("signature_header: only the scheme %s has a header of its own", envelope.SchemeTimestamped)
+		}
+	case envelope.SchemeTimestamped:
+		if err := envelope.ValidateSignatureHeader(e.SignatureHeader); err != nil {
+			return fmt.Errorf("signature_header: %w", err)
+		}
+	default:
+		return fmt.Errorf("scheme: %q; want %s, %s or %s", e.Scheme, envelope.SchemeHMAC, envelope.SchemeEd25519, envelope.SchemeTimestamped)
+	}
+	if len(e.Secrets) == 0 || len(e.Secrets) > maxSecrets {
+		return fmt.Errorf("secrets: want 1 to %d, got %d", maxSecrets, len(e.Secrets))
+	}
+	for _, s := range e.Secrets {
+		if _, err := envelope.ParseSecretFor(e.Scheme, s.Secret); err != nil {
+			return fmt.Errorf("secret: %w", err)
+		}
+	}
+	return nil
+}
+
+func (e Endpoint) validateDelivery() error {
+	if e.Timeout < time.Millisecond || e.Timeout > MaxTimeout {
+		return fmt.Errorf("timeout: %s; want 1ms to %s", e.Timeout, MaxTimeout)
+	}
+	if e.MaxInFlight < 1 || e.MaxInFlight > MaxMaxInFlight {
+		return fmt.Errorf("max_in_flight: %d; want 1 to %d", e.MaxInFlight, MaxMaxInFlight)
+	}
+	if e.DeliverWithin < 0 {
+		return fmt.Errorf("deliver_within: %s is in the past", e.DeliverWithin)
+	}
+	if e.Policy != nil {
+		return e.Policy.Validate()
+	}
+	return nil
+}
+
+// Subscribes says whether the endpoint is owed events of a type.
+func (e Endpoint) Subscribes(eventType string) bool {
+	return e.State == Enabled && subscription.MatchAny(e.Types, eventType)
+}
+
+// ParseTypes splits a comma-separated list of patterns.
+func ParseTypes(list string) []string {
+	var out []string
+	for p := range strings.SplitSeq(list, ",") {
+		if p = strings.TrimSpace(p); p != "" && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -1,0 +1,156 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/waybill-dev/waybill/streams"
+)
+
+// ErrNotFound says that there is no such endpoint.
+var ErrNotFound = errors.New("no such endpoint")
+
+// ErrConflict says that somebody else changed the endpoint at the same moment.
+var ErrConflict = errors.New("the endpoint was changed by somebody else at the same moment; look again and repeat")
+
+// Store changes endpoints. A change is one write of one key, so it is there
+// whole or not at all; its record in the ledger follows from the write itself,
+// made by fanout's recorder, so that no change can go unrecorded.
+type Store struct {
+	kv  jetstream.KeyValue
+	now func() time.Time
+}
+
+// OpenStore binds to the bucket.
+func OpenStore(ctx context.Context, js jetstream.JetStream) (*Store, error) {
+	kv, err := js.KeyValue(ctx, streams.EndpointsBucket)
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.EndpointsBucket, err)
+	}
+	return &Store{kv: kv, now: time.Now}, nil
+}
+
+// Create stores the first revision of an endpoint.
+func (s *Store) Create(ctx context.Context, e Endpoint, actor string) (Endpoint, error) {
+	now := s.now().UTC()
+	e.Revision, e.Change, e.UpdatedBy, e.CreatedAt, e.UpdatedAt = 1, "created", actor, now, now
+	b, err := encode(e)
+	if err != nil {
+		return e, err
+	}
+	if _, err := s.kv.Create(ctx, e.ID, b); err != nil {
+		if errors.Is(err, jetstream.ErrKeyExists) {
+			return e, fmt.Errorf("endpoint %s: %w", e.ID, ErrConflict)
+		}
+		return e, fmt.Errorf("endpoint %s: %w", e.ID, err)
+	}
+	return e, nil
+}
+
+// Update lets change alter the present revision and stores the next one. A
+// nil change result with no difference still makes a revision: an action that
+// somebody took is on record. It fails with ErrConflict rather than overwrite
+// a revision that change has not seen.
+func (s *Store) Update(ctx context.Context, id, actor, what, reason string, change func(*Endpoint) error) (Endpoint, error) {
+	e, at, err := s.get(ctx, id)
+	if err != nil {
+		return e, err
+	}
+	if e.State == Deleted {
+		return e, fmt.Errorf("endpoint %s: %w: it was deleted at %s by %s", id, ErrNotFound, e.UpdatedAt.Format(time.RFC3339), e.UpdatedBy)
+	}
+	if err := change(&e); err != nil {
+		return e, err
+	}
+	e.Revision++
+	e.Change, e.Reason, e.UpdatedBy, e.UpdatedAt = what, reason, actor, s.now().UTC()
+	b, err := encode(e)
+	if err != nil {
+		return e, err
+	}
+	if _, err := s.kv.Update(ctx, id, b, at); err != nil {
+		var api *jetstream.APIError
+		if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+			return e, fmt.Errorf("endpoint %s: %w", id, ErrConflict)
+		}
+		return e, fmt.Errorf("endpoint %s: %w", id, err)
+	}
+	return e, nil
+}
+
+// Get reads the present revision; a deleted endpoint is returned too.
+func (s *Store) Get(ctx context.Context, id string) (Endpoint, error) {
+	e, _, err := s.get(ctx, id)
+	return e, err
+}
+
+func (s *Store) get(ctx context.Context, id string) (Endpoint, uint64, error) {
+	entry, err := s.kv.Get(ctx, id)
+	if errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey) {
+		return Endpoint{}, 0, fmt.Errorf("endpoint %q: %w; see: waybill endpoint list", id, ErrNotFound)
+	}
+	if err != nil {
+		return Endpoint{}, 0, fmt.Errorf("endpoint %s: %w", id, err)
+	}
+	e, err := Decode(entry.Value())
+	return e, entry.Revision(), err
+}
+
+// List returns the endpoints of a tenant, or of all when it is empty, oldest
+// first; deleted ones only when asked for.
+func (s *Store) List(ctx context.Context, tenant string, deleted bool) ([]Endpoint, error) {
+	w, err := s.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, fmt.Errorf("listing endpoints: %w", err)
+	}
+	defer w.Stop()
+	out := []Endpoint{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("listing endpoints: %w", ctx.Err())
+		case entry, ok := <-w.Updates():
+			if !ok {
+				return nil, errors.New("listing endpoints: the connection to NATS was lost; try again")
+			}
+			if entry == nil {
+				slices.SortFunc(out, func(a, b Endpoint) int { return strings.Compare(a.ID, b.ID) })
+				return out, nil
+			}
+			e, err := Decode(entry.Value())
+			if err != nil {
+				return nil, err
+			}
+			if (tenant == "" || e.Tenant == tenant) && (deleted || e.State != Deleted) {
+				out = append(out, e)
+			}
+		}
+	}
+}
+
+func encode(e Endpoint) ([]byte, error) {
+	if err := e.Validate(); err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("endpoint %s: %w", e.ID, err)
+	}
+	return b, nil
+}
+
+// Decode reads a stored revision.
+func Decode(b []byte) (Endpoint, error) {
+	var e Endpoint
+	if err := json.Unmarshal(b, &e); err != nil {
+		return e, fmt.Errorf("endpoint registry: %w", err)
+	}
+	return e, nil
+}
