@@ -3,6 +3,7 @@ package control_test
 import (
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -65,6 +66,32 @@ func TestARefusedChangeLeavesTheEndpointAsItWas(t *testing.T) {
 	}
 	if e, err := s.Endpoint(s.ctx, made.ID); err != nil || encode(t, e) != encode(t, made) {
 		t.Errorf("now %s (%v)", encode(t, e), err)
+	}
+}
+
+// Whoever is told that a change was made finds it made: no change overwrites
+// one that it has not seen.
+func TestConcurrentChangesAllHappenOrAreConflicts(t *testing.T) {
+	s := start(t, nil)
+	id := s.endpoint(nil).Endpoint.ID
+	errs := make([]error, 8)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			_, errs[i] = s.UpdateEndpoint(s.ctx, id, control.EndpointPatch{MaxInFlight: ptr(i + 1)}, actor, "")
+		})
+	}
+	wg.Wait()
+	made := uint64(0)
+	for _, err := range errs {
+		if err == nil {
+			made++
+			continue
+		}
+		failed(t, err, control.CodeConflict, "")
+	}
+	if e, err := s.Endpoint(s.ctx, id); err != nil || made == 0 || e.Revision != 1+made {
+		t.Errorf("%d changes made revision %d (%v)", made, e.Revision, err)
 	}
 }
 
