@@ -28,12 +28,18 @@ type errorString string
 
 func (e errorString) Error() string { return string(e) }
 
+// Event states.
+const (
+	EventAccepted  = "accepted"
+	EventUnmatched = "unmatched" // owed to nobody
+	EventRejected  = "rejected"  // could not be read as an event
+)
+
 // EventRecord is what is on record of an event: never its data.
 type EventRecord struct {
-	ID     string `json:"id"`
-	Tenant string `json:"tenant"`
-	Type   string `json:"type,omitempty"`
-	// State: accepted, unmatched (owed to nobody) or rejected.
+	ID          string    `json:"id"`
+	Tenant      string    `json:"tenant"`
+	Type        string    `json:"type,omitempty"`
 	State       string    `json:"state"`
 	Timestamp   time.Time `json:"timestamp,omitzero"` // the producer's
 	StoredAt    time.Time `json:"stored_at,omitzero"` // in EVENTS

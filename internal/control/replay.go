@@ -58,6 +58,9 @@ func (c *Control) Replay(ctx context.Context, r ReplayRequest) (Replay, error) {
 	if err != nil {
 		return Replay{}, err
 	}
+	if rec.State == EventRejected {
+		return Replay{}, failure(CodeNothingToReplay, "event %s was rejected (%s); what was published cannot be sent to anybody", rec.ID, rec.Reason)
+	}
 	if _, err := c.stored(ctx, rec); err != nil {
 		return Replay{}, err
 	}
