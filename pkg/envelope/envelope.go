@@ -92,7 +92,7 @@ func (e Event) AppendJSON(dst []byte) []byte {
 	dst = e.appendIdentity(dst)
 	if !e.DeliverBy.IsZero() {
 		dst = append(dst, `,"deliver_by":"`...)
-		dst = e.DeliverBy.AppendFormat(dst, time.RFC3339Nano)
+		dst = e.DeliverBy.UTC().AppendFormat(dst, time.RFC3339Nano)
 		dst = append(dst, '"')
 	}
 	if e.Subject != nil {

@@ -2,7 +2,9 @@ package envelope
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // The keys of an event, as bits of a set. Case matters.
@@ -213,7 +215,7 @@ func (p *parser) subject() error {
 				sub.ID, err = p.textOf("subject.id", "")
 			}
 		default:
-			err = fieldErrorf("subject", "unknown key %q; a subject has type and id", clip(key))
+			err = fieldErrorf("subject", "unknown key %s; a subject has type and id", clip(key))
 		}
 		return err
 	})
@@ -270,13 +272,17 @@ func unknownKey(key []byte) error {
 	return &FieldError{clip(key), "unknown key; put it inside data (were unknown keys passed over, a misspelt deliver_by would silently lose the promise)"}
 }
 
-// clip keeps a producer's key short enough for an error message.
+// clip makes a producer's key fit to name in an error message.
 func clip(key []byte) string {
 	const most = 64
-	if len(key) <= most {
-		return string(key)
+	s := string(key)
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}
-	return strings.ToValidUTF8(string(key[:most]), "") + "…"
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
 }
 
 // kindOf names the kind of the value that starts with c.

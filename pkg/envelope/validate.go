@@ -2,7 +2,6 @@ package envelope
 
 import (
 	"fmt"
-	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -184,19 +183,56 @@ func validateData(b []byte) error {
 	return nil
 }
 
-// parseTime reads s by the letter of RFC 3339, which time.Parse does not.
+// parseTime reads s by the letter of RFC 3339. Package time alone would also
+// take one-digit hours, a comma before the fraction and offsets of a day.
 func parseTime(field, s string) (time.Time, error) {
 	if len(s) > maxTimeBytes {
 		return time.Time{}, fieldErrorf(field, "%d characters long; at most %d", len(s), maxTimeBytes)
 	}
-	var t time.Time
-	if err := t.UnmarshalText([]byte(s)); err != nil {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil || !isRFC3339(s) {
 		return time.Time{}, fieldErrorf(field, "not an RFC 3339 time: %q", s)
 	}
 	if err := checkYear(field, t); err != nil {
 		return time.Time{}, err
 	}
 	return t, nil
+}
+
+// isRFC3339 checks the form that package time leaves open: every digit in its
+// place, a full stop before the fraction, an offset under a day.
+func isRFC3339(s string) bool {
+	const form = "0000-00-00T00:00:00"
+	if len(s) <= len(form) || !hasForm(s[:len(form)], form) {
+		return false
+	}
+	zone := s[len(form):]
+	if zone[0] == '.' {
+		digits := 1
+		for digits < len(zone) && '0' <= zone[digits] && zone[digits] <= '9' {
+			digits++
+		}
+		if zone = zone[digits:]; digits == 1 {
+			return false
+		}
+	}
+	if zone == "Z" {
+		return true
+	}
+	return (hasForm(zone, "+00:00") || hasForm(zone, "-00:00")) && zone[1:3] < "24" && zone[4:] < "60"
+}
+
+// hasForm reports whether s is form with any digit for each 0.
+func hasForm(s, form string) bool {
+	if len(s) != len(form) {
+		return false
+	}
+	for i := range len(s) {
+		if digit := '0' <= s[i] && s[i] <= '9'; form[i] == '0' && !digit || form[i] != '0' && s[i] != form[i] {
+			return false
+		}
+	}
+	return true
 }
 
 func checkYear(field string, t time.Time) error {
@@ -219,7 +255,7 @@ func describe(s string) string {
 	case r == ' ':
 		return "a space"
 	case unicode.IsPrint(r):
-		return strings.Join([]string{"the character ", string(r)}, "")
+		return "'" + string(r) + "'"
 	}
 	return fmt.Sprintf("the character U+%04X", r)
 }

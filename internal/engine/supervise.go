@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// supervise replaces the process each time it dies, until Stop. It alone starts
+// processes after the first, and it alone closes done.
+func (e *Engine) supervise() {
+	defer close(e.done)
+	defer e.lock.Close()
+	backoff := time.Duration(0)
+	for {
+		e.mu.Lock()
+		c := e.current
+		e.mu.Unlock()
+		began := time.Now()
+		select {
+		case <-e.stopping:
+			e.finish(c)
+			return
+		case <-c.exited:
+		}
+		_ = c.lifetime.Close()
+		if time.Since(began) > settled {
+			backoff = 0
+		}
+		e.noteExit(c.exitErr)
+		if !e.replace(&backoff) {
+			return
+		}
+	}
+}
+
+func (e *Engine) finish(c *child) {
+	e.mu.Lock()
+	ctx := e.stopCtx
+	e.mu.Unlock()
+	err := c.stop(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.current, e.serving, e.stopErr = nil, make(chan struct{}), err
+}
+
+func (e *Engine) noteExit(cause error) {
+	e.mu.Lock()
+	e.current, e.serving = nil, make(chan struct{})
+	e.restarts++
+	restarts := e.restarts
+	e.mu.Unlock()
+	e.options.Logger.Error().AnErr("cause", cause).Int("restarts", restarts).Str("last_words", lastOutput(e.layout)).
+		Msg("ClickHouse engine died; it is being restarted on the same ports")
+	if e.options.OnExit != nil {
+		e.options.OnExit(cause)
+	}
+}
+
+// replace tries until a new process serves, which it reports, or Stop comes.
+func (e *Engine) replace(backoff *time.Duration) bool {
+	for {
+		pause := time.NewTimer(*backoff)
+		select {
+		case <-e.stopping:
+			pause.Stop()
+			return false
+		case <-pause.C:
+		}
+		*backoff = min(max(2**backoff, firstBackoff), maxBackoff)
+		began := time.Now()
+		err := e.again()
+		if err == nil {
+			e.options.Logger.Info().Int("pid", e.Pid()).Dur("took", time.Since(began)).Msg("ClickHouse engine is back")
+			return true
+		}
+		e.mu.Lock()
+		e.current = nil
+		e.mu.Unlock()
+		select {
+		case <-e.stopping: // the failure is our own doing
+			return false
+		default:
+			e.options.Logger.Error().Err(err).Dur("next_try_in", *backoff).Msg("ClickHouse engine did not restart")
+		}
+	}
+}
+
+// again is run on the ports already chosen; Stop interrupts it.
+func (e *Engine) again() error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-e.stopping:
+			cancel(fmt.Errorf("stopped"))
+		case <-ctx.Done():
+		}
+	}()
+	// Says who is at fault when another process took the port meanwhile.
+	if _, err := choose(e.addresses.native.String(), e.addresses.http.String()); err != nil {
+		return err
+	}
+	if err := e.layout.write(e.options, e.addresses); err != nil {
+		return err
+	}
+	return e.run(ctx)
+}
