@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/egress"
@@ -93,6 +94,7 @@ func (r Result) Facts() Facts {
 type Client struct {
 	opts      Options
 	transport *http.Transport
+	buffers   sync.Pool // *[excerptWindow]byte, for reading response bodies.
 }
 
 // NewClient returns a Client. Close it to drop its idle connections.
@@ -110,7 +112,11 @@ func NewClient(o Options) *Client {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Client{opts: o, transport: newTransport(o)}
+	return &Client{
+		opts:      o,
+		transport: newTransport(o),
+		buffers:   sync.Pool{New: func() any { return new([excerptWindow]byte) }},
+	}
 }
 
 func setDefault[T comparable](v *T, d T) {
@@ -157,7 +163,7 @@ func (c *Client) Try(ctx context.Context, r Request) Result {
 		res.fail(outcomeOf(attempt, err, x))
 		res.setInterim(x)
 	} else {
-		c.readResponse(attempt, resp, &res)
+		c.readResponse(attempt, resp, x.limit, &res)
 	}
 	x.report(&res)
 	res.Total = c.opts.Now().Sub(x.started)

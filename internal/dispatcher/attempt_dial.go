@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -103,7 +104,7 @@ func (d *dialer) secure(ctx context.Context, network, address string) (net.Conn,
 		return nil, err
 	}
 	cfg := d.tls.Clone()
-	cfg.ServerName = host
+	cfg.ServerName = strings.TrimSuffix(host, ".") // Certificates name hosts without it.
 	conn := tls.Client(raw, cfg)
 	x.begin(&x.tls)
 	err = conn.HandshakeContext(ctx)

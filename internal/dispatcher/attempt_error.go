@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/egress"
 )
@@ -20,28 +21,33 @@ func (r *Result) fail(o Outcome, text string) {
 	r.Err = text
 }
 
-// setInterim puts an informational status on record when it was all that came.
+// setInterim records that something spoke HTTP although no final response came.
 func (r *Result) setInterim(x *exchange) {
-	if n, code := x.interimSeen(); n > 0 {
-		r.GotResponse, r.Status = true, code
+	n, code := x.interimSeen()
+	r.GotResponse = n > 0
+	if r.Outcome == OutcomeInformationalFinal {
+		r.Status = code
 	}
 }
 
-// contextOutcome returns the outcome of an attempt whose context has ended.
-func contextOutcome(ctx context.Context) (o Outcome, text string, ended bool) {
+// ended returns the outcome of an attempt that failed because its time was over or
+// its caller cancelled it. Dials have the same limit as the attempt but a timer of
+// their own, so theirs may fire first: the clock decides, not the timer.
+func ended(ctx context.Context, limit time.Time) (o Outcome, text string, ok bool) {
+	cause := context.Cause(ctx)
 	switch {
-	case ctx.Err() == nil:
-		return "", "", false
-	case errors.Is(context.Cause(ctx), errAttemptTimeout):
+	case errors.Is(cause, errAttemptTimeout), cause == nil && !time.Now().Before(limit):
 		return OutcomeTimeout, "no complete answer in time", true
+	case cause != nil:
+		return OutcomeInterrupted, "the attempt was cancelled before it ended", true
 	}
-	return OutcomeInterrupted, "the attempt was cancelled before it ended", true
+	return "", "", false
 }
 
 // outcomeOf classifies a request that got no response. The text never quotes what
 // the receiver sent.
 func outcomeOf(ctx context.Context, err error, x *exchange) (Outcome, string) {
-	if o, text, ended := contextOutcome(ctx); ended {
+	if o, text, ok := ended(ctx, x.limit); ok {
 		return o, text
 	}
 	var (

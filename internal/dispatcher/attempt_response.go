@@ -29,7 +29,7 @@ const (
 // readResponse reads a bounded part of the body, so that the connection can be
 // used again after a normal answer, and closes it. Closing with data left drops
 // the connection (HTTP/1) or resets the stream (HTTP/2); nothing is drained.
-func (c *Client) readResponse(ctx context.Context, resp *http.Response, res *Result) {
+func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit time.Time, res *Result) {
 	res.GotResponse = true
 	res.Status = resp.StatusCode
 	res.HTTPVersion = strconv.Itoa(resp.ProtoMajor) + "." + strconv.Itoa(resp.ProtoMinor)
@@ -43,34 +43,52 @@ func (c *Client) readResponse(ctx context.Context, resp *http.Response, res *Res
 		return // The body is the raw connection now; there is no answer in it.
 	}
 
-	var head bytes.Buffer
-	n, err := io.Copy(&headWriter{buf: &head}, io.LimitReader(resp.Body, c.opts.MaxResponse+1))
-	if n > c.opts.MaxResponse {
-		n, res.Truncated = c.opts.MaxResponse, true
-	}
+	buf := c.buffers.Get().(*[excerptWindow]byte)
+	defer c.buffers.Put(buf)
+	head, n, err := readBody(resp.Body, buf, c.opts.MaxResponse)
 	res.ResponseBytes = n
-	if err != nil {
+	switch {
+	case errors.Is(err, errBodyTooLong):
+		res.Truncated = true
+	case err != nil:
 		res.Truncated = true
 		// A success needs its headers and the first part of its body. Without a byte
 		// of a body that was announced, the receiver has not finished saying yes.
 		if n == 0 && res.Outcome == OutcomeDelivered {
-			res.fail(bodyOutcome(ctx, err))
+			res.fail(bodyOutcome(ctx, limit, err))
 		}
 	}
 	if e := resp.Header.Get("Content-Encoding"); e == "" || strings.EqualFold(e, "identity") {
-		cut := res.Truncated || n > excerptWindow
-		res.Excerpt = excerpt(head.Bytes()[:min(int64(head.Len()), n)], cut, c.opts.Redact)
+		res.Excerpt = excerpt(head, res.Truncated || n > int64(len(head)), c.opts.Redact)
 	}
 }
 
-// headWriter keeps the first excerptWindow bytes and counts the rest.
-type headWriter struct{ buf *bytes.Buffer }
+var errBodyTooLong = errors.New("the body is longer than the limit")
 
-func (w *headWriter) Write(p []byte) (int, error) {
-	if room := excerptWindow - w.buf.Len(); room > 0 {
-		w.buf.Write(p[:min(room, len(p))])
+// readBody reads at most limit bytes. It returns the first of them, which it keeps
+// in buf, and how many there were. A nil error means that the body ended there.
+func readBody(r io.Reader, buf *[excerptWindow]byte, limit int64) (head []byte, n int64, err error) {
+	var scratch [1024]byte // For what is beyond the excerpt's window: only counted.
+	kept := 0
+	for {
+		into := buf[kept:]
+		if len(into) == 0 {
+			into = scratch[:]
+		}
+		m, err := r.Read(into)
+		if kept < len(buf) {
+			kept += m
+		}
+		if n += int64(m); n > limit {
+			return buf[:min(int64(kept), limit)], limit, errBodyTooLong
+		}
+		if errors.Is(err, io.EOF) {
+			return buf[:kept], n, nil
+		}
+		if err != nil {
+			return buf[:kept], n, err
+		}
 	}
-	return len(p), nil
 }
 
 // excerpt returns up to 1 KiB of b after redaction. When b is itself cut off, its
@@ -97,26 +115,28 @@ func truncate(s string, n int) string {
 	return s[:n]
 }
 
-// keptHeaders are the response headers that go on record. Those marked true have
-// free text in them and are redacted; the others are dates, numbers and ids, in
+// keptHeader says whether a response header goes on record, and whether its value
+// is free text and must be redacted. The others are dates, numbers and ids, in
 // which long digit runs are normal.
-func keptHeaders() map[string]bool {
-	return map[string]bool{
-		"Content-Type": true, "Content-Encoding": true, "Server": true, "Via": true,
-		"Content-Length": false, "Date": false, "Retry-After": false,
-		"X-Request-Id": false, "Request-Id": false, "X-Correlation-Id": false,
-		"X-Amzn-Trace-Id": false, "X-Amz-Cf-Id": false, "Cf-Ray": false, "Traceparent": false,
+func keptHeader(name string) (keep, free bool) {
+	switch name {
+	case "Content-Type", "Content-Encoding", "Server", "Via":
+		return true, true
+	case "Content-Length", "Date", "Retry-After", "X-Request-Id", "Request-Id",
+		"X-Correlation-Id", "X-Amzn-Trace-Id", "X-Amz-Cf-Id", "Cf-Ray", "Traceparent":
+		return true, false
 	}
+	return false, false
 }
 
 func keepHeaders(h http.Header, redact func([]byte) []byte) map[string]string {
-	kept := map[string]string{}
-	for name, free := range keptHeaders() {
-		clean := redact
-		values := h[name]
-		if len(values) == 0 {
+	kept := make(map[string]string, 4)
+	for name, values := range h {
+		keep, free := keptHeader(name)
+		if !keep || len(values) == 0 {
 			continue
 		}
+		clean := redact
 		if !free {
 			clean = nil
 		}
@@ -167,8 +187,8 @@ func parseRetryAfter(v string, now time.Time) time.Duration {
 }
 
 // bodyOutcome is the outcome of a success that broke off before its body began.
-func bodyOutcome(ctx context.Context, err error) (Outcome, string) {
-	if o, text, ended := contextOutcome(ctx); ended {
+func bodyOutcome(ctx context.Context, limit time.Time, err error) (Outcome, string) {
+	if o, text, ok := ended(ctx, limit); ok {
 		return o, text
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || isReset(err) {

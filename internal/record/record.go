@@ -86,7 +86,8 @@ type Record struct {
 	Class             string            `json:"class,omitempty"`
 	Decision          string            `json:"decision,omitempty"` // delivered, retry, dead_letter
 	NextAttemptAt     time.Time         `json:"next_attempt_at,omitzero"`
-	URL               string            `json:"url,omitempty"` // without its query
+	Error             string            `json:"error,omitempty"` // what went wrong with the call, for people
+	URL               string            `json:"url,omitempty"`   // without its query
 	RemoteAddr        string            `json:"remote_addr,omitempty"`
 	Reused            bool              `json:"connection_reused,omitempty"`
 	HTTPVersion       string            `json:"http_version,omitempty"`

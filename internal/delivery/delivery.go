@@ -1,0 +1,138 @@
+// Package delivery is the message that carries a delivery between stages: one
+// event owed to one endpoint. Fanout makes the first one, the dispatcher those
+// of later attempts. Its body is the event as the producer published it,
+// untouched; its headers are the delivery's state.
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/waybill-dev/waybill/internal/ids"
+	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/streams"
+)
+
+// Delivery is the obligation, and how far it has come.
+type Delivery struct {
+	EventID    string
+	EndpointID string
+	Tenant     string
+	Type       string
+	EventSeq   uint64 // the event's position in EVENTS
+	Replay     string // id of the replay it belongs to, or empty
+
+	OwedAt    time.Time // the start of its budget
+	DeliverBy time.Time // zero: no deadline
+
+	// Attempts counts all attempts made; the next one has the number
+	// Attempts + 1. Spent counts those of this budget. They differ in a replay.
+	Attempts, Spent int
+	Responded       bool      // some attempt of this budget got a response
+	Due             time.Time // when the next attempt may start; zero: now
+
+	Traceparent, Tracestate string
+
+	// Event is the producer's message.
+	Event []byte
+}
+
+// First is the message that asks for the first attempt.
+func (d Delivery) First(partitions int) *nats.Msg {
+	id := streams.DeliveryID(d.EventID, d.EndpointID)
+	if d.Replay != "" {
+		id = streams.ReplayDeliveryID(d.EventID, d.EndpointID, d.Replay)
+	}
+	return d.message(streams.DeliverySubject(streams.Partition(d.EndpointID, partitions), d.EndpointID), id)
+}
+
+// Later is the message that asks for the next attempt after Attempts of them,
+// at Due. Within one chain of attempts its id is new for each number of
+// attempts; a replay has a chain of its own.
+func (d Delivery) Later(partitions int) *nats.Msg {
+	id := streams.AttemptID(d.EventID, d.EndpointID, d.Attempts)
+	if d.Replay != "" {
+		id += "/r" + d.Replay
+	}
+	return d.message(streams.RetrySubject(streams.Partition(d.EndpointID, partitions), d.EndpointID), id)
+}
+
+func (d Delivery) message(subject, id string) *nats.Msg {
+	h := nats.Header{
+		nats.MsgIdHdr:           {id},
+		streams.HeaderEvent:     {d.EventID},
+		streams.HeaderEndpoint:  {d.EndpointID},
+		streams.HeaderTenant:    {d.Tenant},
+		streams.HeaderType:      {d.Type},
+		streams.HeaderEventSeq:  {strconv.FormatUint(d.EventSeq, 10)},
+		streams.HeaderOwedAt:    {formatTime(d.OwedAt)},
+		streams.HeaderAttempts:  {strconv.Itoa(d.Attempts)},
+		streams.HeaderSpent:     {strconv.Itoa(d.Spent)},
+		streams.HeaderResponded: {map[bool]string{true: "1", false: "0"}[d.Responded]},
+	}
+	for name, value := range map[string]string{
+		streams.HeaderReplay: d.Replay, streams.HeaderDeliverBy: formatTime(d.DeliverBy), streams.HeaderDue: formatTime(d.Due),
+		streams.HeaderTraceparent: d.Traceparent, streams.HeaderTracestate: d.Tracestate,
+	} {
+		if value != "" {
+			h[name] = []string{value}
+		}
+	}
+	return &nats.Msg{Subject: subject, Header: h, Data: d.Event}
+}
+
+// Parse reads a message of DELIVERIES or RETRY. Only our own stages write
+// there, so an error means that somebody else did.
+func Parse(h nats.Header, data []byte) (Delivery, error) {
+	p := parser{h: h}
+	d := Delivery{
+		EventID: h.Get(streams.HeaderEvent), EndpointID: h.Get(streams.HeaderEndpoint),
+		Tenant: h.Get(streams.HeaderTenant), Type: h.Get(streams.HeaderType), Replay: h.Get(streams.HeaderReplay),
+		EventSeq: p.number(streams.HeaderEventSeq), OwedAt: p.time(streams.HeaderOwedAt, true),
+		DeliverBy: p.time(streams.HeaderDeliverBy, false), Due: p.time(streams.HeaderDue, false),
+		Attempts: int(p.number(streams.HeaderAttempts)), Spent: int(p.number(streams.HeaderSpent)),
+		Responded:   h.Get(streams.HeaderResponded) == "1",
+		Traceparent: h.Get(streams.HeaderTraceparent), Tracestate: h.Get(streams.HeaderTracestate),
+		Event: data,
+	}
+	if !ids.Valid(ids.Endpoint, d.EndpointID) {
+		p.err = errors.Join(p.err, fmt.Errorf("%s: %q is not an endpoint's id", streams.HeaderEndpoint, d.EndpointID))
+	}
+	return d, errors.Join(p.err, envelope.ValidateID(d.EventID), envelope.ValidateTenant(d.Tenant))
+}
+
+type parser struct {
+	h   nats.Header
+	err error
+}
+
+func (p *parser) number(name string) uint64 {
+	n, err := strconv.ParseUint(p.h.Get(name), 10, 63)
+	if err != nil {
+		p.err = errors.Join(p.err, fmt.Errorf("%s: %q is not a number", name, p.h.Get(name)))
+	}
+	return n
+}
+
+func (p *parser) time(name string, required bool) time.Time {
+	v := p.h.Get(name)
+	if v == "" && !required {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, v)
+	if err != nil {
+		p.err = errors.Join(p.err, fmt.Errorf("%s: %q is not an RFC 3339 time", name, v))
+	}
+	return t
+}
+
+func formatTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}

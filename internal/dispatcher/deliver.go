@@ -1,0 +1,312 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+
+	"github.com/waybill-dev/waybill/internal/delivery"
+	"github.com/waybill-dev/waybill/internal/ids"
+	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/retry"
+	"github.com/waybill-dev/waybill/internal/stage"
+	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/streams"
+)
+
+const (
+	// transientPause hands a message back when the pipeline itself, not the
+	// receiver, is in the way.
+	transientPause = time.Second
+	// afterwardsBound is how long what follows an attempt (its record, the
+	// next message) may take once a stop has cut the attempt short.
+	afterwardsBound = 5 * time.Second
+)
+
+// Deliver is the one door: first attempts, retries and replays all enter here.
+// It makes at most one request, and returns once everything that follows from
+// it is stored.
+func (d *Dispatcher) Deliver(ctx context.Context, m stage.Message) stage.Settlement {
+	task, err := delivery.Parse(m.Header, m.Data)
+	if err != nil {
+		// Not one of ours: nothing is owed. The line is the record of it.
+		d.log.Error().Err(err).Str("subject", m.Subject).Uint64("seq", m.Seq).Msg("delivery.malformed")
+		return stage.Drop("malformed")
+	}
+	if wait := time.Until(task.Due); wait > 0 {
+		return stage.Later(wait)
+	}
+	if !d.gates.hold(task.EndpointID, task.EventID+"/"+task.Replay) {
+		return stage.Later(transientPause) // a second message for it is in hand here
+	}
+	defer d.gates.release(task.EndpointID, task.EventID+"/"+task.Replay)
+
+	s, err := d.deliver(ctx, m, task)
+	if err != nil {
+		d.log.Warn().Err(err).Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Msg("delivery.handed_back")
+		return stage.Later(transientPause)
+	}
+	return s
+}
+
+func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery.Delivery) (stage.Settlement, error) {
+	endpoint, decision, err := d.receiver(ctx, task)
+	if err != nil {
+		return stage.Settlement{}, err
+	}
+	budget := budgetOf(task, endpoint)
+	if decision == nil {
+		if over, ok := DecideBefore(budget, task.Spent, time.Now()); !ok {
+			decision = &over
+		}
+	}
+	if decision != nil {
+		return stage.Done(), d.deadLetter(ctx, task, endpoint, *decision)
+	}
+	parked, ok := d.gates.enter(task.EndpointID, endpoint.MaxInFlight, time.Now())
+	if !ok {
+		return d.moveAside(ctx, m, task, parked)
+	}
+	var took time.Duration
+	defer func() { d.gates.leave(task.EndpointID, took) }()
+	s, took, err := d.attempt(ctx, m, task, endpoint, budget)
+	return s, err
+}
+
+// receiver finds the endpoint, or the decision that follows from its state.
+func (d *Dispatcher) receiver(ctx context.Context, task delivery.Delivery) (*registry.Endpoint, *Decision, error) {
+	endpoint, ok := d.view.Get(task.EndpointID)
+	if !ok {
+		// Fanout may have seen an endpoint that we have not yet.
+		if err := d.view.Fresh(ctx); err != nil {
+			return nil, nil, err
+		}
+		endpoint, ok = d.view.Get(task.EndpointID)
+	}
+	reason := ReasonCode("")
+	switch {
+	case !ok || endpoint.State == registry.Deleted:
+		reason = ReasonEndpointDeleted
+	case endpoint.State == registry.Disabled:
+		reason = ReasonEndpointDisabled
+	default:
+		return endpoint, nil, nil
+	}
+	decision := Undeliverable(reason)
+	return endpoint, &decision, nil
+}
+
+// budgetOf is what the delivery may spend now: a change of the endpoint's policy
+// takes effect at the next attempt.
+func budgetOf(task delivery.Delivery, endpoint *registry.Endpoint) Budget {
+	b := Budget{Policy: retry.Standard(), FirstAt: task.OwedAt, DeliverBy: task.DeliverBy, EverResponded: task.Responded}
+	switch {
+	case endpoint != nil && endpoint.Policy != nil:
+		b.Policy = *endpoint.Policy
+	case !task.DeliverBy.IsZero():
+		b.Policy = retry.Urgent()
+	}
+	return b
+}
+
+// moveAside takes a task whose endpoint is at its cap out of the way of the
+// others: from DELIVERIES into RETRY, where it waits for its turn.
+func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delivery.Delivery, parked time.Duration) (stage.Settlement, error) {
+	d.metrics.parked.Inc()
+	if waiting := streams.RetrySubject(streams.Partition(task.EndpointID, d.o.Partitions), task.EndpointID); m.Subject == waiting {
+		return stage.Later(parked), nil
+	}
+	task.Due = time.Now().Add(parked)
+	_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
+	return stage.Done(), err
+}
+
+// attempt claims the next number, makes the request, and stores what follows.
+func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, endpoint *registry.Endpoint, budget Budget) (stage.Settlement, time.Duration, error) {
+	event, err := envelope.Parse(task.Event)
+	if err != nil {
+		return stage.Done(), 0, d.deadLetter(ctx, task, endpoint, Undeliverable(ReasonInvalidEvent))
+	}
+	timeout := AttemptTimeout(budget, time.Now(), endpoint.Timeout)
+	number, mine, prior, err := d.claim(ctx, m, task, endpoint, timeout)
+	if err != nil {
+		return stage.Settlement{}, 0, err
+	}
+	if prior != nil {
+		s, err := d.resume(ctx, task, endpoint, number, *prior, budget)
+		return s, 0, err
+	}
+	// From here on the attempt is on record as started. If the process dies
+	// before its record is stored, whoever gets the message next finds the
+	// claim, records the outcome as unknown, and goes on with the next number.
+	signed := time.Now()
+	body := event.AppendBody(nil, number)
+	header, err := d.header(task, endpoint, signed, body)
+	if err != nil {
+		return stage.Settlement{}, 0, err
+	}
+	result := d.client.Try(ctx, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout})
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	decision := Decide(result.Facts(), task.Spent+1, budget, time.Now(), d.o.Random)
+	r := d.attemptRecord(task, endpoint, number, mine, signed, body, result, decision)
+	msg, err := recordMessage(&r)
+	if err != nil {
+		return stage.Settlement{}, result.Total, err
+	}
+	if _, err := d.pub.Publish(ctx, msg); err != nil {
+		return stage.Settlement{}, result.Total, err
+	}
+	d.observe(task, endpoint, &r, result)
+	task.Responded = task.Responded || result.GotResponse
+	return stage.Done(), result.Total, d.conclude(ctx, task, endpoint, number, decision)
+}
+
+// claim takes the next number that is free. A number that another chain took
+// (a replay beside the first deliveries, or two replays at once) is passed
+// over; one that this chain took before is returned as prior.
+func (d *Dispatcher) claim(ctx context.Context, m stage.Message, task delivery.Delivery, endpoint *registry.Endpoint, timeout time.Duration) (int, claim, *claim, error) {
+	now := time.Now().UTC()
+	mine := claim{
+		AttemptID: ids.New(ids.Attempt, now), Dispatcher: d.o.Name, Boot: d.boot, StartedAt: now,
+		LeaseUntil: now.Add(timeout + leaseGrace), Replay: task.Replay, Revision: endpoint.Revision, URL: urlOnRecord(endpoint.URL),
+	}
+	earliest := m.StoredAt
+	if task.Due.After(earliest) {
+		earliest = task.Due
+	}
+	for number := task.Attempts + 1; ; number++ {
+		prior, err := d.claims.take(ctx, task.EventID, task.EndpointID, number, mine, m.Deliveries > 1, earliest)
+		if err != nil {
+			return 0, mine, nil, err
+		}
+		if prior == nil || prior.Replay == task.Replay {
+			return number, mine, prior, nil
+		}
+	}
+}
+
+// resume takes up a delivery whose attempt was started by somebody who is gone:
+// no second request is made under that number. If the attempt's record exists,
+// what it decided is carried out; if not, its outcome is recorded as unknown.
+func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, number int, prior claim, budget Budget) (stage.Settlement, error) {
+	predecessor := prior.Boot == d.boot || d.o.Exclusive && prior.Dispatcher == d.o.Name
+	if left := time.Until(prior.LeaseUntil); left > 0 && !predecessor {
+		return stage.Later(left), nil // it may be running still
+	}
+	decision := Decide(Facts{Outcome: OutcomeUnknown}, task.Spent+1, budget, time.Now(), d.o.Random)
+	unknown := record.Record{
+		ID: prior.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: task.Tenant, EventID: task.EventID, EndpointID: task.EndpointID,
+		EventType: task.Type, Attempt: number, ReplayID: task.Replay, StartedAt: prior.StartedAt, DeliverBy: task.DeliverBy,
+		Outcome: string(OutcomeUnknown), Class: string(OutcomeUnknown.Class()),
+		Error: "the dispatcher ended during the attempt: the receiver may or may not have the request",
+		URL:   prior.URL, EndpointRevision: prior.Revision, Dispatcher: prior.Dispatcher, Software: d.o.Software,
+	}
+	setDecision(&unknown, decision)
+	r, err := d.claims.settleUnknown(ctx, unknown, prior.StartedAt)
+	if err != nil {
+		return stage.Settlement{}, err
+	}
+	d.log.Warn().Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Int("attempt", number).
+		Str("outcome", r.Outcome).Str("decision", r.Decision).Msg("attempt.resumed")
+	task.Responded = task.Responded || r.Status > 0
+	return stage.Done(), d.conclude(ctx, task, endpoint, number, decisionOf(r))
+}
+
+// conclude stores what the decision asks for. It may be done twice: every
+// message it publishes has an id that follows from the decision.
+func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, number int, decision Decision) error {
+	task.Attempts, task.Spent = number, task.Spent+1
+	switch decision.Verdict {
+	case VerdictDelivered:
+		return nil
+	case VerdictRetry:
+		task.Due = decision.RetryAt
+		_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
+		return err
+	case VerdictDeadLetter:
+		if decision.DisableEndpoint {
+			if err := d.disable(ctx, endpoint); err != nil {
+				return err
+			}
+		}
+		return d.deadLetter(ctx, task, endpoint, decision)
+	}
+	return fmt.Errorf("no such verdict: %q", decision.Verdict)
+}
+
+// deadLetter puts on record that the delivery ended unfulfilled.
+func (d *Dispatcher) deadLetter(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, decision Decision) error {
+	r := record.Record{
+		ID: record.EndID(record.DeliveryDeadLetter, task.EventID, task.EndpointID, task.Replay), Kind: record.DeliveryDeadLetter,
+		At: time.Now(), Tenant: task.Tenant, EventID: task.EventID, EndpointID: task.EndpointID, EventType: task.Type,
+		ReplayID: task.Replay, DeliverBy: task.DeliverBy, Reason: string(decision.Reason), Detail: decision.Why, Attempts: task.Attempts,
+		Dispatcher: d.o.Name, Software: d.o.Software,
+	}
+	if endpoint != nil {
+		r.EndpointRevision, r.URL = endpoint.Revision, urlOnRecord(endpoint.URL)
+	}
+	m, err := recordMessage(&r)
+	if err != nil {
+		return err
+	}
+	if _, err := d.pub.Publish(ctx, m); err != nil {
+		return err
+	}
+	d.metrics.deadLetters.WithLabelValues(r.Reason).Inc()
+	d.log.Warn().Str("tenant", r.Tenant).Str("event_id", r.EventID).Str("event_type", r.EventType).Str("endpoint_id", r.EndpointID).
+		Str("reason", r.Reason).Str("detail", r.Detail).Int("attempts", r.Attempts).Msg("delivery.dead_lettered")
+	return nil
+}
+
+// disable stops calling an endpoint that said it is gone, unless somebody has
+// changed it since.
+func (d *Dispatcher) disable(ctx context.Context, endpoint *registry.Endpoint) error {
+	_, err := d.store.Update(ctx, endpoint.ID, d.o.Name, "disabled", string(ReasonEndpointGone), func(e *registry.Endpoint) error {
+		if e.Revision != endpoint.Revision {
+			return registry.ErrConflict
+		}
+		e.State, e.StateReason = registry.Disabled, "it answered 410 Gone"
+		return nil
+	})
+	if errors.Is(err, registry.ErrConflict) || errors.Is(err, registry.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// header is everything that the request carries beside its body.
+func (d *Dispatcher) header(task delivery.Delivery, endpoint *registry.Endpoint, at time.Time, body []byte) (http.Header, error) {
+	keys, err := endpoint.Keys(at)
+	if err != nil {
+		return nil, err
+	}
+	h, err := envelope.Headers(keys, endpoint.SignatureHeader, task.EventID, at, body)
+	if err != nil {
+		return nil, err
+	}
+	h.Set("User-Agent", d.o.Software)
+	if task.Traceparent != "" {
+		h.Set("Traceparent", task.Traceparent)
+	}
+	if task.Tracestate != "" {
+		h.Set("Tracestate", task.Tracestate)
+	}
+	return h, nil
+}
+
+// afterwards is the context for what follows an attempt: a stop that cuts the
+// attempt short MUST NOT keep its record from being stored.
+func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	after, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		t := time.AfterFunc(afterwardsBound, cancel)
+		context.AfterFunc(after, func() { t.Stop() })
+	})
+	return after, func() { stop(); cancel() }
+}
+

@@ -1,0 +1,145 @@
+// Package dispatcher makes the attempts: it takes deliveries, sends the signed
+// request, decides what follows, and puts it on record.
+//
+// Deliver is the one door; Decide is the one decision.
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/ids"
+	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/retry"
+	"github.com/waybill-dev/waybill/internal/stage"
+	"github.com/waybill-dev/waybill/internal/version"
+	"github.com/waybill-dev/waybill/streams"
+)
+
+// defaultConcurrency is how many messages of one consumer are in hand at once.
+// It is far above an endpoint's cap, so that a few endpoints that hang do not
+// use it up.
+const defaultConcurrency = 1024
+
+// StageOptions configure a Dispatcher. All are required unless marked Optional.
+type StageOptions struct {
+	NC   *nats.Conn
+	View *registry.View // kept up to date by whoever made it
+	// Name is the dispatcher on record. Exclusive says that no other process
+	// can run under it at the same time, so that claims made under it by an
+	// earlier run are known to be dead.
+	Name      string
+	Exclusive bool
+
+	Partitions   int           // of DELIVERIES and RETRY; the same in every stage
+	Egress       egress.Policy // which addresses may be called
+	Concurrency  int           // Optional: messages in hand per consumer. Default 1024.
+	DrainTimeout time.Duration // how long a stop waits for attempts under way
+	Client       *Client       // Optional: made from Egress
+	Random       func() float64
+	Software     string // Optional: version.Software
+	Log          zerolog.Logger
+	Metrics      prometheus.Registerer
+}
+
+// Dispatcher is the stage.
+type Dispatcher struct {
+	o       StageOptions
+	boot    string // this run of this process
+	log     zerolog.Logger
+	view    *registry.View
+	store   *registry.Store
+	pub     *stage.Publisher
+	claims  *claims
+	client  *Client
+	gates   *gates
+	metrics *metrics
+	loops   []*stage.Loop
+}
+
+// New connects the stage to its streams.
+func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
+	if o.NC == nil || o.View == nil || o.Name == "" || o.Metrics == nil {
+		return nil, errors.New("dispatcher: NC, View, Name and Metrics are required")
+	}
+	setDefault(&o.Partitions, 1)
+	setDefault(&o.Concurrency, defaultConcurrency)
+	setDefault(&o.Software, version.Software)
+	if o.Random == nil {
+		o.Random = retry.Random
+	}
+	if o.Client == nil {
+		o.Client = NewClient(Options{Egress: o.Egress, UserAgent: o.Software})
+	}
+	d := &Dispatcher{o: o, boot: ids.New("", time.Now()), log: o.Log, view: o.View, client: o.Client,
+		gates: &gates{by: map[string]*gate{}}}
+	d.metrics = newMetrics(o.Metrics, d.gates.inFlight)
+	js, err := jetstream.New(o.NC)
+	if err != nil {
+		return nil, fmt.Errorf("dispatcher: %w", err)
+	}
+	if d.store, err = registry.OpenStore(ctx, js); err != nil {
+		return nil, err
+	}
+	if d.pub, err = stage.NewPublisher(o.NC, o.Log); err != nil {
+		return nil, err
+	}
+	if d.claims, err = openClaims(ctx, js, d.pub); err != nil {
+		return nil, err
+	}
+	return d, d.openLoops(ctx, js)
+}
+
+func (d *Dispatcher) openLoops(ctx context.Context, js jetstream.JetStream) error {
+	for p := range d.o.Partitions {
+		for _, c := range [][2]string{{streams.Deliveries, streams.DispatchConsumer(p)}, {streams.Retry, streams.RetryConsumer(p)}} {
+			consumer, err := js.Consumer(ctx, c[0], c[1])
+			if err != nil {
+				return fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply --partitions %d", c[0], c[1], err, d.o.Partitions)
+			}
+			loop, err := stage.NewLoop(stage.LoopOptions{JS: js, Stream: c[0], Consumer: c[1], Handle: d.Deliver,
+				Concurrency: d.o.Concurrency, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: d.o.DrainTimeout, Log: d.log})
+			if err != nil {
+				return err
+			}
+			d.loops = append(d.loops, loop)
+		}
+	}
+	return nil
+}
+
+// Run delivers until ctx ends, then stops within DrainTimeout: attempts under
+// way are finished or cut short and recorded as interrupted, what was not
+// started is handed back.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	select {
+	case <-d.view.Ready(): // before it, every endpoint would look deleted
+	case <-ctx.Done():
+		return nil
+	}
+	g := new(errgroup.Group)
+	for _, l := range d.loops {
+		g.Go(func() error { return l.Run(ctx) })
+	}
+	err := g.Wait()
+	d.client.Close()
+	return err
+}
+
+// InHand counts the messages that are being handled.
+func (d *Dispatcher) InHand() int {
+	n := 0
+	for _, l := range d.loops {
+		n += l.InHand()
+	}
+	return n
+}

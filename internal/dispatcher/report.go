@@ -1,0 +1,115 @@
+package dispatcher
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/waybill-dev/waybill/internal/delivery"
+	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/pkg/envelope"
+)
+
+// attemptRecord is the record of one attempt: everything there is to know of it,
+// but no payload and no secret.
+func (d *Dispatcher) attemptRecord(task delivery.Delivery, endpoint *registry.Endpoint, number int, mine claim, signed time.Time, body []byte, res Result, decision Decision) record.Record {
+	r := record.Record{
+		ID: mine.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: task.Tenant, EventID: task.EventID, EndpointID: task.EndpointID,
+		EventType: task.Type, DeliverBy: task.DeliverBy, Attempt: number, ReplayID: task.Replay,
+		StartedAt: res.StartedAt.UTC(), ResolveUS: res.Resolve.Microseconds(), ConnectUS: res.Connect.Microseconds(),
+		TLSUS: res.TLS.Microseconds(), FirstByteUS: res.FirstByte.Microseconds(), DurationUS: res.Total.Microseconds(),
+		Status: res.Status, Outcome: string(res.Outcome), Class: string(res.Class), Error: res.Err,
+		URL: urlOnRecord(endpoint.URL), EndpointRevision: endpoint.Revision, RemoteAddr: res.RemoteAddr, Reused: res.Reused,
+		HTTPVersion: res.HTTPVersion, TLSVersion: res.TLSVersion, PeerFingerprint: res.PeerFingerprint,
+		PayloadDigest: envelope.DigestHex(body), PayloadBytes: len(body), SignatureScheme: string(endpoint.Scheme),
+		SignedAt: signed.UTC().Truncate(time.Second), ResponseHeaders: res.ResponseHeaders, ResponseExcerpt: res.Excerpt,
+		ResponseBytes: res.ResponseBytes, ResponseTruncated: res.Truncated,
+		Dispatcher: d.o.Name, Software: d.o.Software,
+	}
+	if keys, err := endpoint.Keys(signed); err == nil {
+		for _, k := range keys {
+			r.KeyIDs = append(r.KeyIDs, k.ID)
+		}
+	}
+	setDecision(&r, decision)
+	return r
+}
+
+// setDecision puts a decision on an attempt's record; decisionOf reads it back.
+func setDecision(r *record.Record, d Decision) {
+	r.Decision, r.Reason, r.Detail = string(d.Verdict), string(d.Reason), d.Why
+	if d.Verdict == VerdictRetry {
+		r.NextAttemptAt = d.RetryAt.UTC()
+	}
+}
+
+func decisionOf(r record.Record) Decision {
+	return Decision{Verdict: Verdict(r.Decision), RetryAt: r.NextAttemptAt, Reason: ReasonCode(r.Reason), Why: r.Detail,
+		DisableEndpoint: ReasonCode(r.Reason) == ReasonEndpointGone}
+}
+
+// urlOnRecord is a URL without what may be secret: user, query and fragment.
+func urlOnRecord(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
+// observe writes the one line and the metrics of an attempt.
+func (d *Dispatcher) observe(task delivery.Delivery, endpoint *registry.Endpoint, r *record.Record, res Result) {
+	d.metrics.attempts.WithLabelValues(r.Outcome, r.Class).Inc()
+	d.metrics.duration.Observe(res.Total.Seconds())
+	e := d.log.Info().Str("attempt_id", r.ID).Str("tenant", r.Tenant).Str("event_id", r.EventID).Str("event_type", r.EventType).
+		Str("endpoint_id", r.EndpointID).Uint64("endpoint_revision", endpoint.Revision).Int("attempt", r.Attempt).
+		Time("started_at", r.StartedAt).Int64("queued_us", r.StartedAt.Sub(dueOf(task)).Microseconds()).
+		Int64("duration_us", r.DurationUS).Int("status", r.Status).Str("outcome", r.Outcome).Str("class", r.Class).
+		Str("decision", r.Decision).Str("url", r.URL).Str("remote_addr", r.RemoteAddr).Str("payload_digest", r.PayloadDigest).
+		Int("payload_bytes", r.PayloadBytes)
+	if r.ReplayID != "" {
+		e = e.Str("replay_id", r.ReplayID)
+	}
+	if r.Reason != "" {
+		e = e.Str("reason", r.Reason)
+	}
+	if r.Error != "" {
+		e = e.Str("error", r.Error)
+	}
+	if !r.NextAttemptAt.IsZero() {
+		e = e.Time("next_attempt_at", r.NextAttemptAt)
+	}
+	e.Msg("attempt")
+}
+
+func dueOf(task delivery.Delivery) time.Time {
+	if !task.Due.IsZero() {
+		return task.Due
+	}
+	return task.OwedAt
+}
+
+type metrics struct {
+	attempts    *prometheus.CounterVec
+	duration    prometheus.Histogram
+	deadLetters *prometheus.CounterVec
+	parked      prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer, inFlight func() int) *metrics {
+	m := &metrics{
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_attempts_total",
+			Help: "Attempts made, by outcome and class."}, []string{"outcome", "class"}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "waybill_attempt_duration_seconds",
+			Help: "How long an attempt's call took, without queueing.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}),
+		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_dead_letters_total",
+			Help: "Deliveries that ended unfulfilled, by reason."}, []string{"reason"}),
+		parked: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_moved_aside_total",
+			Help: "Tasks moved aside because their endpoint was at its cap."}),
+	}
+	reg.MustRegister(m.attempts, m.duration, m.deadLetters, m.parked, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "waybill_attempts_in_flight", Help: "Requests under way."}, func() float64 { return float64(inFlight()) }))
+	return m
+}
