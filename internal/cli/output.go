@@ -45,6 +45,10 @@ type table struct {
 
 const columnGap = "  "
 
+// width measures what a terminal shows, whatever the locale of this process:
+// tables look the same everywhere.
+func width() *runewidth.Condition { return &runewidth.Condition{StrictEmojiNeutral: true} }
+
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
 // write prints the table, or nothing but instead when it has no rows.
@@ -62,10 +66,11 @@ func (t *table) write(w io.Writer, instead string) error {
 		}
 		lines = append(lines, clean)
 	}
+	cells := width()
 	widths := make([]int, len(t.header))
 	for _, l := range lines {
 		for i, c := range l {
-			widths[i] = max(widths[i], runewidth.StringWidth(c))
+			widths[i] = max(widths[i], cells.StringWidth(c))
 		}
 	}
 	var b strings.Builder
@@ -74,7 +79,7 @@ func (t *table) write(w io.Writer, instead string) error {
 		for i, c := range l {
 			line.WriteString(c)
 			if i < len(l)-1 {
-				line.WriteString(strings.Repeat(" ", widths[i]-runewidth.StringWidth(c)) + columnGap)
+				line.WriteString(strings.Repeat(" ", widths[i]-cells.StringWidth(c)) + columnGap)
 			}
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
@@ -101,7 +106,7 @@ func printable(s string) string {
 }
 
 // clip shortens s to a display width.
-func clip(s string, width int) string { return runewidth.Truncate(s, width, "…") }
+func clip(s string, width int) string { return width().Truncate(s, width, "…") }
 
 // moment writes a time in UTC with milliseconds; "" when it is zero.
 func moment(t time.Time) string {
