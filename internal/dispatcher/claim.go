@@ -117,7 +117,7 @@ func (c *claims) settleUnknown(ctx context.Context, unknown record.Record, start
 			return record.Decode(data)
 		}
 	}
-	m, err := recordMessage(&unknown)
+	m, err := unknown.Message()
 	if err != nil {
 		return record.Record{}, err
 	}
@@ -183,13 +183,4 @@ func (c *claims) find(ctx context.Context, stream, subject, id string, from time
 		left -= min(left, got)
 	}
 	return nil, nil
-}
-
-// recordMessage is a record on its way to LEDGER.
-func recordMessage(r *record.Record) (*nats.Msg, error) {
-	b, err := r.Encode()
-	if err != nil {
-		return nil, err
-	}
-	return &nats.Msg{Subject: streams.LedgerSubject(string(r.Kind), r.Tenant), Header: nats.Header{nats.MsgIdHdr: {r.ID}}, Data: b}, nil
 }

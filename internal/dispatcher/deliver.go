@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/record"
@@ -154,7 +153,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	defer cancel()
 	decision := Decide(result.Facts(), task.Spent+1, budget, time.Now(), d.o.Random)
 	r := d.attemptRecord(task, endpoint, number, mine, signed, body, result, decision)
-	msg, err := recordMessage(&r)
+	msg, err := r.Message()
 	if err != nil {
 		return stage.Settlement{}, result.Total, err
 	}
@@ -173,7 +172,7 @@ func (d *Dispatcher) claim(ctx context.Context, m stage.Message, task delivery.D
 	now := time.Now().UTC()
 	mine := claim{
 		AttemptID: ids.New(ids.Attempt, now), Dispatcher: d.o.Name, Boot: d.boot, StartedAt: now,
-		LeaseUntil: now.Add(timeout + leaseGrace), Replay: task.Replay, Revision: endpoint.Revision, URL: urlOnRecord(endpoint.URL),
+		LeaseUntil: now.Add(timeout + leaseGrace), Replay: task.Replay, Revision: endpoint.Revision, URL: record.SafeURL(endpoint.URL),
 	}
 	earliest := m.StoredAt
 	if task.Due.After(earliest) {
@@ -248,9 +247,9 @@ func (d *Dispatcher) deadLetter(ctx context.Context, task delivery.Delivery, end
 		Dispatcher: d.o.Name, Software: d.o.Software,
 	}
 	if endpoint != nil {
-		r.EndpointRevision, r.URL = endpoint.Revision, urlOnRecord(endpoint.URL)
+		r.EndpointRevision, r.URL = endpoint.Revision, record.SafeURL(endpoint.URL)
 	}
-	m, err := recordMessage(&r)
+	m, err := r.Message()
 	if err != nil {
 		return err
 	}
@@ -309,4 +308,3 @@ func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	})
 	return after, func() { stop(); cancel() }
 }
-

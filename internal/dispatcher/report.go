@@ -1,7 +1,6 @@
 package dispatcher
 
 import (
-	"net/url"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,7 +20,7 @@ func (d *Dispatcher) attemptRecord(task delivery.Delivery, endpoint *registry.En
 		StartedAt: res.StartedAt.UTC(), ResolveUS: res.Resolve.Microseconds(), ConnectUS: res.Connect.Microseconds(),
 		TLSUS: res.TLS.Microseconds(), FirstByteUS: res.FirstByte.Microseconds(), DurationUS: res.Total.Microseconds(),
 		Status: res.Status, Outcome: string(res.Outcome), Class: string(res.Class), Error: res.Err,
-		URL: urlOnRecord(endpoint.URL), EndpointRevision: endpoint.Revision, RemoteAddr: res.RemoteAddr, Reused: res.Reused,
+		URL: record.SafeURL(endpoint.URL), EndpointRevision: endpoint.Revision, RemoteAddr: res.RemoteAddr, Reused: res.Reused,
 		HTTPVersion: res.HTTPVersion, TLSVersion: res.TLSVersion, PeerFingerprint: res.PeerFingerprint,
 		PayloadDigest: envelope.DigestHex(body), PayloadBytes: len(body), SignatureScheme: string(endpoint.Scheme),
 		SignedAt: signed.UTC().Truncate(time.Second), ResponseHeaders: res.ResponseHeaders, ResponseExcerpt: res.Excerpt,
@@ -48,15 +47,6 @@ func setDecision(r *record.Record, d Decision) {
 func decisionOf(r record.Record) Decision {
 	return Decision{Verdict: Verdict(r.Decision), RetryAt: r.NextAttemptAt, Reason: ReasonCode(r.Reason), Why: r.Detail,
 		DisableEndpoint: ReasonCode(r.Reason) == ReasonEndpointGone}
-}
-
-// urlOnRecord is a URL without what may be secret: user, query and fragment.
-func urlOnRecord(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
 // observe writes the one line and the metrics of an attempt.

@@ -6,7 +6,12 @@ package record
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/waybill-dev/waybill/streams"
 )
 
 // Version of the record's format. A reader keeps understanding every older one.
@@ -129,6 +134,25 @@ func (r *Record) Encode() ([]byte, error) {
 		return nil, fmt.Errorf("record %s: %w", r.ID, err)
 	}
 	return b, nil
+}
+
+// Message is the record on its way to LEDGER.
+func (r *Record) Message() (*nats.Msg, error) {
+	b, err := r.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return &nats.Msg{Subject: streams.LedgerSubject(string(r.Kind), r.Tenant), Header: nats.Header{nats.MsgIdHdr: {r.ID}}, Data: b}, nil
+}
+
+// SafeURL is a URL as it goes on record: without what may be secret, which is
+// its user, query and fragment.
+func SafeURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
 // Decode reads a record of this version or an older one.

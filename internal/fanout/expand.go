@@ -1,0 +1,174 @@
+package fanout
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/waybill-dev/waybill/internal/delivery"
+	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/stage"
+	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/streams"
+)
+
+// Reason codes of rejected and unmatched events. They are the ledger's and never change.
+const (
+	ReasonInvalidEvent    = "invalid_event"
+	ReasonPayloadTooLarge = "payload_too_large"
+	ReasonSubjectMismatch = "subject_mismatch"
+	ReasonIDMismatch      = "id_mismatch"
+	ReasonNoSubscription  = "no_subscription"
+	ReasonEndpointUnknown = "endpoint_unknown"
+)
+
+// expansion is what one event becomes: its record, the records of what is owed,
+// and the deliveries.
+type expansion struct {
+	records    []record.Record
+	deliveries []delivery.Delivery
+}
+
+// matcher is what Expand asks the registry.
+type matcher interface {
+	Match(tenant, eventType string) []*registry.Endpoint
+	Get(id string) (*registry.Endpoint, bool)
+}
+
+// Expand decides what becomes of an event: rejected, unmatched, or accepted and
+// owed to every endpoint that matches. Pure, but for reading the registry. The
+// same message always gives records and deliveries of the same ids, so that
+// doing it again after a crash changes nothing.
+func Expand(m stage.Message, endpoints matcher, now time.Time) expansion {
+	tenant, eventType, err := streams.ParseEventSubject(m.Subject)
+	if err == nil {
+		err = envelope.ValidateTenant(tenant)
+	}
+	if err != nil {
+		return rejected(m, tenantOnRecord(m.Subject), envelope.Event{}, ReasonSubjectMismatch, err, now)
+	}
+	if len(m.Data) > envelope.MaxEventBytes {
+		return rejected(m, tenant, envelope.Event{}, ReasonPayloadTooLarge,
+			fmt.Errorf("the event has %d bytes; at most %d", len(m.Data), envelope.MaxEventBytes), now)
+	}
+	e, err := envelope.Parse(m.Data)
+	if err != nil {
+		return rejected(m, tenant, envelope.Event{}, ReasonInvalidEvent, err, now)
+	}
+	if e.Type != eventType {
+		return rejected(m, tenant, e, ReasonSubjectMismatch,
+			fmt.Errorf("the subject says type %s, the event says %s", eventType, e.Type), now)
+	}
+	if id := m.Header.Get(nats.MsgIdHdr); id != "" && id != e.ID {
+		return rejected(m, tenant, e, ReasonIDMismatch, fmt.Errorf("the header %s differs from the event's id", nats.MsgIdHdr), now)
+	}
+	return accepted(m, tenant, e, endpoints, now)
+}
+
+func rejected(m stage.Message, tenant string, e envelope.Event, reason string, why error, now time.Time) expansion {
+	r := eventRecord(record.EventRejected, m, tenant, e, now)
+	r.Reason, r.Detail, r.NATSSubject = reason, clip(why.Error(), 500), clip(m.Subject, 300)
+	return expansion{records: []record.Record{r}}
+}
+
+func accepted(m stage.Message, tenant string, e envelope.Event, endpoints matcher, now time.Time) expansion {
+	matched, reason := endpoints.Match(tenant, e.Type), ReasonNoSubscription
+	if only := m.Header.Get(streams.HeaderOnlyEndpoint); only != "" {
+		matched, reason = nil, ReasonEndpointUnknown
+		if ep, ok := endpoints.Get(only); ok && ep.Tenant == tenant && ep.State == registry.Enabled {
+			matched = []*registry.Endpoint{ep}
+		}
+	}
+	first := eventRecord(record.EventAccepted, m, tenant, e, now)
+	first.Endpoints = len(matched)
+	if len(matched) == 0 {
+		first.Kind, first.ID = record.EventUnmatched, record.EventRecordID(record.EventUnmatched, m.Seq, m.StoredAt)
+		first.Reason = reason
+		return expansion{records: []record.Record{first}}
+	}
+	out := expansion{records: make([]record.Record, 1, 1+len(matched)), deliveries: make([]delivery.Delivery, 0, len(matched))}
+	out.records[0] = first
+	for _, ep := range matched {
+		d := delivery.Delivery{
+			EventID: e.ID, EndpointID: ep.ID, Tenant: tenant, Type: e.Type, EventSeq: m.Seq,
+			// The window starts when the event was stored: time in a queue counts.
+			OwedAt: m.StoredAt, DeliverBy: deadline(e, ep, m.StoredAt),
+			Traceparent: m.Header.Get(streams.HeaderTraceparent), Tracestate: m.Header.Get(streams.HeaderTracestate), Event: m.Data,
+		}
+		out.deliveries = append(out.deliveries, d)
+		out.records = append(out.records, owedRecord(d, ep, now))
+	}
+	return out
+}
+
+// deadline is the promise: from the event, else from the endpoint, else none.
+func deadline(e envelope.Event, ep *registry.Endpoint, owedAt time.Time) time.Time {
+	switch {
+	case !e.DeliverBy.IsZero():
+		return e.DeliverBy
+	case ep.DeliverWithin > 0:
+		return owedAt.Add(ep.DeliverWithin)
+	}
+	return time.Time{}
+}
+
+func owedRecord(d delivery.Delivery, ep *registry.Endpoint, now time.Time) record.Record {
+	return record.Record{
+		ID: record.OwedID(d.EventID, d.EndpointID, d.Replay), Kind: record.DeliveryOwed, At: now, Tenant: d.Tenant,
+		EventID: d.EventID, EndpointID: d.EndpointID, EventType: d.Type, EventSeq: d.EventSeq, StoredAt: d.OwedAt,
+		DeliverBy: d.DeliverBy, ReplayID: d.Replay, EndpointRevision: ep.Revision,
+	}
+}
+
+func eventRecord(kind record.Kind, m stage.Message, tenant string, e envelope.Event, now time.Time) record.Record {
+	r := record.Record{
+		ID: record.EventRecordID(kind, m.Seq, m.StoredAt), Kind: kind, At: now, Tenant: tenant, EventID: e.ID, EventType: e.Type,
+		EventAt: e.Timestamp, EventSeq: m.Seq, StoredAt: m.StoredAt, DeliverBy: e.DeliverBy,
+		NoMsgID: m.Header.Get(nats.MsgIdHdr) == "",
+	}
+	if e.ID == "" {
+		r.EventID = claimedID(m)
+	}
+	if e.Subject != nil {
+		r.SubjectType, r.SubjectID = e.Subject.Type, e.Subject.ID
+	}
+	if e.Data != nil {
+		r.DataDigest, r.DataBytes = envelope.DigestHex(e.Data), len(e.Data)
+	}
+	return r
+}
+
+// claimedID is the id that the header of an unreadable event gives, so that its
+// producer finds the record.
+func claimedID(m stage.Message) string {
+	id := m.Header.Get(nats.MsgIdHdr)
+	if envelope.ValidateID(id) != nil {
+		return ""
+	}
+	return id
+}
+
+// unknownTenant stands on the record of an event whose subject names no tenant.
+const unknownTenant = "unknown"
+
+func tenantOnRecord(subject string) string {
+	tokens := strings.Split(subject, ".")
+	if len(tokens) < 2 || envelope.ValidateTenant(tokens[1]) != nil {
+		return unknownTenant
+	}
+	return tokens[1]
+}
+
+// clip bounds a text on record; what producers send may be quoted in it.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && s[most]&0xC0 == 0x80 {
+		most--
+	}
+	return s[:most] + "…"
+}

@@ -1,0 +1,176 @@
+// Package fanout expands events into deliveries: one for each endpoint that is
+// owed it. It also expands replays, and puts every revision of an endpoint on
+// record.
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/stage"
+	"github.com/waybill-dev/waybill/streams"
+)
+
+const (
+	// defaultConcurrency is how many events are being expanded at once.
+	defaultConcurrency = 512
+	// transientPause hands a message back when the pipeline is in the way.
+	transientPause = time.Second
+)
+
+// Options configure a Fanout. All are required unless marked Optional.
+type Options struct {
+	NC           *nats.Conn
+	View         *registry.View // kept up to date by whoever made it
+	Partitions   int            // of DELIVERIES; the same in every stage
+	Concurrency  int            // Optional: events in hand. Default 512.
+	DrainTimeout time.Duration  // how long a stop waits for events in hand
+	Log          zerolog.Logger
+	Metrics      prometheus.Registerer
+}
+
+// Fanout is the stage.
+type Fanout struct {
+	o      Options
+	log    zerolog.Logger
+	js     jetstream.JetStream
+	view   *registry.View
+	pub    *stage.Publisher
+	loops  []*stage.Loop
+	events *prometheus.CounterVec
+	owed   prometheus.Counter
+}
+
+// New connects the stage to its streams.
+func New(ctx context.Context, o Options) (*Fanout, error) {
+	if o.NC == nil || o.View == nil || o.Metrics == nil {
+		return nil, errors.New("fanout: NC, View and Metrics are required")
+	}
+	if o.Partitions == 0 {
+		o.Partitions = 1
+	}
+	if o.Concurrency == 0 {
+		o.Concurrency = defaultConcurrency
+	}
+	js, err := jetstream.New(o.NC)
+	if err != nil {
+		return nil, fmt.Errorf("fanout: %w", err)
+	}
+	f := &Fanout{o: o, log: o.Log, js: js, view: o.View,
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_events_total",
+			Help: "Events expanded, by what became of them."}, []string{"result"}),
+		owed: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_owed_total",
+			Help: "Deliveries that came to be owed, replays included."})}
+	o.Metrics.MustRegister(f.events, f.owed)
+	if f.pub, err = stage.NewPublisher(o.NC, o.Log); err != nil {
+		return nil, err
+	}
+	return f, f.openLoops(ctx)
+}
+
+func (f *Fanout) openLoops(ctx context.Context) error {
+	for _, l := range []struct {
+		stream, consumer string
+		handle           stage.Handler
+		concurrency      int
+	}{
+		{streams.Events, streams.FanoutConsumer, f.expandEvent, f.o.Concurrency},
+		{streams.Replays, streams.ReplayConsumer, f.replayEvent, 16},
+		{streams.EndpointsStream, streams.RecorderConsumer, f.recordRevision, 1},
+	} {
+		consumer, err := f.js.Consumer(ctx, l.stream, l.consumer)
+		if err != nil {
+			return fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply", l.stream, l.consumer, err)
+		}
+		loop, err := stage.NewLoop(stage.LoopOptions{JS: f.js, Stream: l.stream, Consumer: l.consumer, Handle: l.handle,
+			Concurrency: l.concurrency, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: f.o.DrainTimeout, Log: f.log})
+		if err != nil {
+			return err
+		}
+		f.loops = append(f.loops, loop)
+	}
+	return nil
+}
+
+// Run expands until ctx ends, then stops within DrainTimeout.
+func (f *Fanout) Run(ctx context.Context) error {
+	select {
+	case <-f.view.Ready(): // before it, every event would match nobody
+	case <-ctx.Done():
+		return nil
+	}
+	g := new(errgroup.Group)
+	for _, l := range f.loops {
+		g.Go(func() error { return l.Run(ctx) })
+	}
+	return g.Wait()
+}
+
+// expandEvent is the handler of EVENTS.
+func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlement {
+	// Whoever was told that an endpoint exists is owed the events stored after it.
+	if err := f.view.Fresh(ctx); err != nil {
+		return f.later(err, m.Subject)
+	}
+	x := Expand(m, f.view, time.Now())
+	if err := f.publish(ctx, x); err != nil {
+		return f.later(err, m.Subject)
+	}
+	first := x.records[0]
+	result := string(first.Kind[len("event."):])
+	f.events.WithLabelValues(result).Inc()
+	if first.Kind == record.EventRejected {
+		f.log.Warn().Str("tenant", first.Tenant).Str("event_id", first.EventID).Str("subject", first.NATSSubject).
+			Str("reason", first.Reason).Str("detail", first.Detail).Msg("event.rejected")
+	}
+	return stage.Done()
+}
+
+// publish stores the records, then the deliveries. If the process dies in
+// between, the records state what is owed and the event is expanded again: the
+// records are recognised by their ids, the deliveries are published then.
+func (f *Fanout) publish(ctx context.Context, x expansion) error {
+	if err := f.store(ctx, x.records); err != nil {
+		return err
+	}
+	if len(x.deliveries) == 0 {
+		return nil
+	}
+	msgs := make([]*nats.Msg, len(x.deliveries))
+	for i, d := range x.deliveries {
+		msgs[i] = d.First(f.o.Partitions)
+	}
+	if _, err := f.pub.PublishAll(ctx, msgs...); err != nil {
+		return err
+	}
+	f.owed.Add(float64(len(msgs)))
+	return nil
+}
+
+func (f *Fanout) store(ctx context.Context, records []record.Record) error {
+	msgs := make([]*nats.Msg, len(records))
+	for i := range records {
+		m, err := records[i].Message()
+		if err != nil {
+			return err
+		}
+		msgs[i] = m
+	}
+	_, err := f.pub.PublishAll(ctx, msgs...)
+	return err
+}
+
+func (f *Fanout) later(err error, what string) stage.Settlement {
+	f.log.Warn().Err(err).Str("what", what).Msg("event.handed_back")
+	return stage.Later(transientPause)
+}

@@ -1,0 +1,47 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/stage"
+)
+
+// recordRevision puts one revision of an endpoint on record. It reads the
+// bucket's own stream, so whoever changed the endpoint, and whatever died then,
+// the change is recorded: once, under an id that follows from the revision.
+func (f *Fanout) recordRevision(ctx context.Context, m stage.Message) stage.Settlement {
+	if m.Header.Get("KV-Operation") != "" {
+		f.log.Error().Str("subject", m.Subject).Str("operation", m.Header.Get("KV-Operation")).Msg("registry.removed_by_force")
+		return stage.Drop("not a revision")
+	}
+	e, err := registry.Decode(m.Data)
+	if err != nil {
+		f.log.Error().Err(err).Str("subject", m.Subject).Msg("registry.unreadable")
+		return stage.Drop("unreadable")
+	}
+	if err := f.store(ctx, []record.Record{revisionRecord(e, m.StoredAt)}); err != nil {
+		return f.later(err, e.ID)
+	}
+	f.log.Info().Str("tenant", e.Tenant).Str("endpoint_id", e.ID).Uint64("endpoint_revision", e.Revision).Str("action", e.Change).
+		Str("actor", e.UpdatedBy).Msg("endpoint.changed")
+	return stage.Done()
+}
+
+func revisionRecord(e registry.Endpoint, at time.Time) record.Record {
+	r := record.Record{
+		ID:   fmt.Sprintf("%s/%s/%d", record.EndpointChanged, e.ID, e.Revision),
+		Kind: record.EndpointChanged, At: at, Tenant: e.Tenant, EndpointID: e.ID, EndpointRevision: e.Revision,
+		Actor: e.UpdatedBy, Action: e.Change, Reason: e.Reason, Detail: e.StateReason, URL: record.SafeURL(e.URL), EventTypes: e.Types,
+		SignatureScheme: string(e.Scheme),
+	}
+	if keys, err := e.Keys(at); err == nil {
+		for _, k := range keys {
+			r.KeyIDs = append(r.KeyIDs, k.ID)
+		}
+	}
+	return r
+}

@@ -1,0 +1,121 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/waybill-dev/waybill/internal/delivery"
+	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/replay"
+	"github.com/waybill-dev/waybill/internal/stage"
+	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/streams"
+)
+
+// replayEvent carries out a replay: it puts on record who asked and why, then
+// owes the event to the endpoints again, with its original id and a new budget.
+func (f *Fanout) replayEvent(ctx context.Context, m stage.Message) stage.Settlement {
+	req, err := replay.Decode(m.Data)
+	if err != nil {
+		// Control validates before it publishes: somebody else wrote this.
+		f.log.Error().Err(err).Str("subject", m.Subject).Msg("replay.malformed")
+		return stage.Drop("malformed")
+	}
+	if err := f.view.Fresh(ctx); err != nil {
+		return f.later(err, req.EventID)
+	}
+	event, err := f.storedEvent(ctx, req)
+	if err != nil && !errors.Is(err, errEventGone) {
+		return f.later(err, req.EventID)
+	}
+	x := expandReplay(req, event, err, f.view, time.Now())
+	if err := f.publish(ctx, x); err != nil {
+		return f.later(err, req.EventID)
+	}
+	f.log.Info().Str("replay_id", req.ID).Str("tenant", req.Tenant).Str("event_id", req.EventID).Str("actor", req.Actor).
+		Str("reason", req.Reason).Int("endpoints", len(x.deliveries)).Msg("replay")
+	return stage.Done()
+}
+
+var (
+	errEventGone  = errors.New("EVENTS no longer holds the event")
+	errNoEndpoint = errors.New("no such endpoint of this tenant")
+)
+
+// storedEvent reads the producer's message again.
+func (f *Fanout) storedEvent(ctx context.Context, req replay.Request) ([]byte, error) {
+	s, err := f.js.Stream(ctx, streams.Events)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.GetMsg(ctx, req.EventSeq)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, errEventGone
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := envelope.Parse(m.Data)
+	tenant, _, subjectErr := streams.ParseEventSubject(m.Subject)
+	if err != nil || subjectErr != nil || e.ID != req.EventID || tenant != req.Tenant {
+		return nil, fmt.Errorf("%w: message %d is another one", errEventGone, req.EventSeq)
+	}
+	return m.Data, nil
+}
+
+// expandReplay gives one replay.requested record per endpoint, and what follows
+// from it: a delivery owed again, or the end of the replay with a reason.
+func expandReplay(req replay.Request, event []byte, gone error, endpoints matcher, now time.Time) expansion {
+	var out expansion
+	for _, target := range req.Targets {
+		out.records = append(out.records, requested(req, target))
+		ep, ok := endpoints.Get(target.EndpointID)
+		reason, why := "", error(nil)
+		switch {
+		case !ok || ep.Tenant != req.Tenant || ep.State == registry.Deleted:
+			reason, why = "endpoint_deleted", errNoEndpoint
+		case ep.State == registry.Disabled:
+			reason, why = "endpoint_disabled", errors.New("the endpoint is disabled")
+		case gone != nil:
+			reason, why = "event_expired", gone
+		}
+		if why != nil {
+			out.records = append(out.records, cancelled(req, target, reason, why, now))
+			continue
+		}
+		d := delivery.Delivery{
+			EventID: req.EventID, EndpointID: target.EndpointID, Tenant: req.Tenant, EventSeq: req.EventSeq, Replay: req.ID,
+			OwedAt: req.RequestedAt, Attempts: target.Attempts, Event: event,
+		}
+		if e, err := envelope.Parse(event); err == nil {
+			d.Type = e.Type
+			if e.DeliverBy.After(req.RequestedAt) {
+				d.DeliverBy = e.DeliverBy // the promise still stands; a past one is not made again
+			}
+		}
+		out.deliveries = append(out.deliveries, d)
+		out.records = append(out.records, owedRecord(d, ep, now))
+	}
+	return out
+}
+
+func requested(req replay.Request, target replay.Target) record.Record {
+	return record.Record{
+		ID:   fmt.Sprintf("%s/%s/%s", record.ReplayRequested, req.ID, target.EndpointID),
+		Kind: record.ReplayRequested, At: req.RequestedAt, Tenant: req.Tenant, EventID: req.EventID, EndpointID: target.EndpointID,
+		EventSeq: req.EventSeq, ReplayID: req.ID, Actor: req.Actor, Reason: req.Reason, Attempts: target.Attempts,
+	}
+}
+
+func cancelled(req replay.Request, target replay.Target, reason string, why error, now time.Time) record.Record {
+	return record.Record{
+		ID:   record.EndID(record.DeliveryCancelled, req.EventID, target.EndpointID, req.ID),
+		Kind: record.DeliveryCancelled, At: now, Tenant: req.Tenant, EventID: req.EventID, EndpointID: target.EndpointID,
+		ReplayID: req.ID, Reason: reason, Detail: why.Error(), Attempts: target.Attempts,
+	}
+}
