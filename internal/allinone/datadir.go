@@ -18,7 +18,7 @@ const (
 	lockName   = "lock"
 	natsDir    = "nats"
 	engineDir  = "clickhouse"
-	ledgerKeys = "keys"
+	nameFile   = "name"
 )
 
 // dataDir is a data directory that this process alone uses. The lock is the
