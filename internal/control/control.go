@@ -1,0 +1,104 @@
+// Package control is what operators can do: endpoints, test events, the state
+// of deliveries, replays. The HTTP API, the command line and the console are
+// three faces of it.
+//
+// What it changes is one message or one key each, so an action happened whole
+// or not at all. Who did it and why is part of that message: the stages that
+// carry it out put it on record.
+package control
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/eventlog"
+	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/pkg/envelope"
+)
+
+// requestTimeout bounds one request to NATS on an operator's behalf.
+const requestTimeout = 5 * time.Second
+
+// Options of New.
+type Options struct {
+	NC *nats.Conn
+	// Ledger answers questions about the past. Optional: without it what needs
+	// it fails with CodeNoLedger.
+	Ledger Ledger
+	// Egress MUST be the dispatchers' policy: an endpoint that could never be
+	// called is refused.
+	Egress egress.Policy
+	// MaxEventBytes bounds one event. Optional: envelope.MaxEventBytes.
+	MaxEventBytes int
+	// AckTimeout bounds the wait for one acknowledgement. Optional: eventlog.DefaultAckTimeout.
+	AckTimeout time.Duration
+	// Now is the clock. Optional: time.Now.
+	Now func() time.Time
+}
+
+// Control acts for operators. It is safe for concurrent use.
+type Control struct {
+	o     Options
+	js    jetstream.JetStream
+	store *registry.Store
+	log   *eventlog.Log
+}
+
+// New binds to the streams, which must be there.
+func New(ctx context.Context, o Options) (*Control, error) {
+	if o.NC == nil {
+		return nil, fmt.Errorf("control: no connection to NATS")
+	}
+	if o.MaxEventBytes == 0 {
+		o.MaxEventBytes = envelope.MaxEventBytes
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	js, err := jetstream.New(o.NC)
+	if err != nil {
+		return nil, fmt.Errorf("control: %w", err)
+	}
+	store, err := registry.OpenStore(ctx, js)
+	if err != nil {
+		return nil, err
+	}
+	log, err := eventlog.New(o.NC, o.AckTimeout)
+	if err != nil {
+		return nil, err
+	}
+	return &Control{o: o, js: js, store: store, log: log}, nil
+}
+
+const (
+	maxActor  = 200
+	maxReason = 1000
+)
+
+// checkActor keeps an action from going on record without a name.
+func checkActor(actor string) error {
+	return checkText("actor", "say who does this", actor, maxActor, true)
+}
+
+func checkReason(reason string, required bool) error {
+	return checkText("reason", "say why; it is part of the record", reason, maxReason, required)
+}
+
+func checkText(field, hint, s string, most int, required bool) error {
+	switch {
+	case strings.TrimSpace(s) == "" && required:
+		return invalid(field, "missing; %s", hint)
+	case len(s) > most:
+		return invalid(field, "%d bytes long; at most %d", len(s), most)
+	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }):
+		return invalid(field, "holds a control character or invalid UTF-8; use plain text on one line")
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/record"
+)
+
+// Ledger answers questions about the past. What it knows lags behind what
+// happened by about a second.
+type Ledger interface {
+	// Event returns what is on record of an event; of one published more than
+	// once, the latest. ok is false when nothing is.
+	Event(ctx context.Context, id string) (e EventRecord, ok bool, err error)
+	// Deliveries returns at most limit deliveries, those owed last first,
+	// beginning after the cursor that the page before gave.
+	Deliveries(ctx context.Context, f DeliveryFilter, cursor string, limit int) (DeliveryPage, error)
+	// Attempts returns a delivery's records of kind attempt, in order.
+	Attempts(ctx context.Context, eventID, endpointID string) ([]record.Record, error)
+}
+
+// ErrBadCursor is what a Ledger's Deliveries MUST return, wrapped or not, for a
+// cursor that it did not give.
+var ErrBadCursor = errorString("the cursor is not one that a page gave; leave it out to begin at the start")
+
+type errorString string
+
+func (e errorString) Error() string { return string(e) }
+
+// EventRecord is what is on record of an event: never its data.
+type EventRecord struct {
+	ID     string `json:"id"`
+	Tenant string `json:"tenant"`
+	Type   string `json:"type,omitempty"`
+	// State: accepted, unmatched (owed to nobody) or rejected.
+	State       string    `json:"state"`
+	Timestamp   time.Time `json:"timestamp,omitzero"` // the producer's
+	StoredAt    time.Time `json:"stored_at,omitzero"` // in EVENTS
+	Seq         uint64    `json:"seq,omitempty"`      // in EVENTS
+	SubjectType string    `json:"subject_type,omitempty"`
+	SubjectID   string    `json:"subject_id,omitempty"`
+	DeliverBy   time.Time `json:"deliver_by,omitzero"`
+	DataDigest  string    `json:"data_digest,omitempty"`
+	DataBytes   int       `json:"data_bytes,omitempty"`
+	Endpoints   int       `json:"endpoints"` // that it was owed to
+	Reason      string    `json:"reason,omitempty"`
+	Detail      string    `json:"detail,omitempty"`
+}
+
+// Delivery states.
+const (
+	StatePending      = "pending"
+	StateDelivered    = "delivered"
+	StateDeadLettered = "dead_lettered"
+	StateCancelled    = "cancelled"
+)
+
+// Delivery is one event owed to one endpoint, and what became of it.
+type Delivery struct {
+	EventID    string `json:"event_id"`
+	EndpointID string `json:"endpoint_id"`
+	Tenant     string `json:"tenant"`
+	EventType  string `json:"event_type"`
+	State      string `json:"state"`
+	Attempts   int    `json:"attempt_count"` // across replays
+	// ReplayID is the replay that State speaks of. Empty: the first obligation.
+	ReplayID       string    `json:"replay_id,omitempty"`
+	OwedAt         time.Time `json:"owed_at,omitzero"`
+	DeliverBy      time.Time `json:"deliver_by,omitzero"`
+	NextAttemptAt  time.Time `json:"next_attempt_at,omitzero"`
+	SucceededAt    time.Time `json:"succeeded_at,omitzero"`
+	DeadLetteredAt time.Time `json:"dead_lettered_at,omitzero"`
+	CancelledAt    time.Time `json:"cancelled_at,omitzero"`
+	Reason         string    `json:"reason,omitempty"`
+	PayloadDigest  string    `json:"payload_digest,omitempty"` // of the last signed bytes
+}
+
+// DeliveryFilter narrows a listing. Zero fields do not.
+type DeliveryFilter struct {
+	Tenant     string
+	EventID    string
+	EndpointID string
+	EventType  string
+	State      string
+	Since      time.Time // owed at this time or later
+	Until      time.Time // owed before
+}
+
+// DeliveryPage is one page of a listing.
+type DeliveryPage struct {
+	Deliveries []Delivery `json:"deliveries"`
+	Next       string     `json:"next,omitempty"` // cursor of the next page; empty: this is the last
+}
