@@ -21,6 +21,8 @@ type Addresses struct {
 	ClickHouseHTTP   string `json:"clickhouse_http"`
 	// PID is the process that serves them.
 	PID int `json:"pid"`
+	// EgressAllow are the networks that the dispatcher may call besides public ones.
+	EgressAllow []string `json:"egress_allow,omitempty"`
 	// NATSURL and ClickHouseDSN are those of servers that were already there
 	// (--nats-url, --clickhouse). They may hold passwords, so they are kept in
 	// the data directory's file alone.

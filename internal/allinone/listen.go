@@ -8,8 +8,6 @@ import (
 	"strings"
 )
 
-func pid() int { return os.Getpid() }
-
 func closeListener(l net.Listener) error {
 	if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return err

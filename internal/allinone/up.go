@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -221,7 +222,7 @@ func (w *Waybill) fail(err error) {
 // announce writes the addresses where others look for them: last, so that
 // whoever reads them finds everything working.
 func (w *Waybill) announce() error {
-	w.addresses.PID = pid()
+	w.addresses.PID, w.addresses.EgressAllow = os.Getpid(), w.egress.Allowed()
 	if err := WriteAddresses(w.data.join(AddressesName), w.addresses); err != nil {
 		return err
 	}

@@ -41,15 +41,30 @@ func printJSON(w io.Writer, v any) error {
 type table struct {
 	header []string
 	rows   [][]string
+	notes  map[int]string // of the row with this index, on a line of its own
 }
 
-const columnGap = "  "
+const (
+	columnGap  = "  "
+	noteIndent = "     "
+)
 
 // width measures what a terminal shows, whatever the locale of this process:
 // tables look the same everywhere.
 func width() *runewidth.Condition { return &runewidth.Condition{StrictEmojiNeutral: true} }
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// note adds a line under the row that was added last; "" adds none.
+func (t *table) note(text string) {
+	if text == "" || text == "-" {
+		return
+	}
+	if t.notes == nil {
+		t.notes = map[int]string{}
+	}
+	t.notes[len(t.rows)-1] = text
+}
 
 // write prints the table, or nothing but instead when it has no rows.
 func (t *table) write(w io.Writer, instead string) error {
@@ -74,7 +89,7 @@ func (t *table) write(w io.Writer, instead string) error {
 		}
 	}
 	var b strings.Builder
-	for _, l := range lines {
+	for n, l := range lines {
 		var line strings.Builder
 		for i, c := range l {
 			line.WriteString(c)
@@ -83,6 +98,9 @@ func (t *table) write(w io.Writer, instead string) error {
 			}
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		if note, ok := t.notes[n-1]; ok {
+			b.WriteString(noteIndent + printable(note) + "\n")
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -99,6 +117,16 @@ func printable(s string) string {
 		case r == '\n' || r == '\t' || r == '\r':
 			return ' '
 		case r == '\u200d', unicode.IsPrint(r): // a joiner holds an emoji together
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// printableLines is printable that keeps line breaks and tabs.
+func printableLines(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || r == '\u200d' || unicode.IsPrint(r) {
 			return r
 		}
 		return unicode.ReplacementChar

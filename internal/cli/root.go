@@ -37,6 +37,10 @@ Exit status: 0 done, 1 failed, 2 wrong use.`,
 	root.SetErr(err)
 	root.AddCommand(
 		upCommand(s),
+		endpointCommand(s),
+		eventCommand(s),
+		deliveryCommand(s),
+		replayCommand(s),
 		streamsCommand(s),
 	)
 	return root

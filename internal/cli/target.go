@@ -31,6 +31,12 @@ type target struct {
 	clickhouse         string
 	data, addresses    string
 	dataFlag           string // how the data directory's flag is called here
+	egressAllow        []string
+}
+
+// bindEgress is for commands that check an endpoint's URL.
+func (t *target) bindEgress(f *pflag.FlagSet) {
+	f.StringSliceVar(&t.egressAllow, "egress-allow", nil, "networks (CIDR) that the dispatchers may call (default: those of the running waybill up)")
 }
 
 // bind adds the flags. A command whose own --data is something else calls
@@ -49,11 +55,12 @@ func (t *target) bind(f *pflag.FlagSet, dataFlag string) {
 type found struct {
 	natsURL, clickhouse string
 	how                 string // for errors: where the addresses come from
+	egressAllow         []string
 }
 
 // find decides what to connect to; nothing is connected yet.
 func (t *target) find() (found, error) {
-	out := found{natsURL: t.natsURL, clickhouse: t.clickhouse, how: "the flags"}
+	out := found{natsURL: t.natsURL, clickhouse: t.clickhouse, how: "the flags", egressAllow: t.egressAllow}
 	if out.natsURL != "" && out.clickhouse != "" {
 		return out, nil
 	}
@@ -66,6 +73,9 @@ func (t *target) find() (found, error) {
 		return out, err
 	}
 	out.how = how
+	if len(out.egressAllow) == 0 {
+		out.egressAllow = a.EgressAllow
+	}
 	if out.natsURL == "" {
 		out.natsURL = first(a.NATSURL, prefixed("nats://", a.NATS))
 	}
