@@ -28,7 +28,12 @@ const (
 
 	// EndpointsStream is the stream behind EndpointsBucket.
 	EndpointsStream = "KV_" + EndpointsBucket
+	// LeasesBucket says who does what only one may do at a time.
+	LeasesBucket = "leases"
 )
+
+// LedgerSinkLease is the key in LeasesBucket of the one sink that writes.
+const LedgerSinkLease = "ledger-sink"
 
 // Durable consumers. Those of DELIVERIES and RETRY exist once per partition:
 // see DispatchConsumer and RetryConsumer.

@@ -1,4 +1,3 @@
-// Package testkit starts the real things that tests run against.
 package testkit
 
 import (

@@ -61,12 +61,18 @@ type Key struct {
 	ID     string // for the record: stable, the same for both halves of a pair, tells nothing of the secret
 	Scheme Scheme
 
-	// A pointer, so that a struct printed with %+v, which reaches unexported
-	// fields past any method, shows an address.
-	material *material
+	sealed *sealed
 }
 
+// sealed keeps the secret behind a function, because fmt calls no method on a
+// field that is not exported, follows pointers there, and would print what it
+// finds. It prints a function as an address.
+type sealed struct{ open func() *material }
+
+func seal(m material) *sealed { return &sealed{func() *material { return &m }} }
+
 type material struct {
+	scheme  Scheme // what it was parsed for, whatever Key.Scheme was set to since
 	hmacKey []byte
 	private ed25519.PrivateKey
 	public  ed25519.PublicKey
@@ -109,13 +115,13 @@ func ParseSecretFor(scheme Scheme, secret string) (Key, error) {
 }
 
 func hmacKey(scheme Scheme, raw []byte, written string) Key {
-	m := &material{hmacKey: raw, written: written}
+	m := material{scheme: scheme, hmacKey: raw, written: written}
 	if scheme == SchemeTimestamped {
 		m.hmacKey = []byte(written)
 	}
 	mac := hmac.New(sha256.New, raw)
 	mac.Write([]byte(hmacIDDomain))
-	return Key{ID: deriveID(mac.Sum(nil)), Scheme: scheme, material: m}
+	return Key{ID: deriveID(mac.Sum(nil)), Scheme: scheme, sealed: seal(m)}
 }
 
 func parsePrivate(secret string) (Key, error) {
@@ -136,9 +142,9 @@ func parsePrivate(secret string) (Key, error) {
 
 func privateKey(private ed25519.PrivateKey) Key {
 	public := private.Public().(ed25519.PublicKey)
-	return Key{ID: publicID(public), Scheme: SchemeEd25519, material: &material{
-		private: private, public: public, written: encodeSecret(PrefixEd25519Private, private),
-	}}
+	return Key{ID: publicID(public), Scheme: SchemeEd25519, sealed: seal(material{
+		scheme: SchemeEd25519, private: private, public: public, written: encodeSecret(PrefixEd25519Private, private),
+	})}
 }
 
 func parsePublic(text string) (Key, error) {
@@ -150,7 +156,7 @@ func parsePublic(text string) (Key, error) {
 		return Key{}, fmt.Errorf("secret: %d bytes; a %s key holds %d", len(raw), PrefixEd25519Public, ed25519.PublicKeySize)
 	}
 	public := ed25519.PublicKey(raw)
-	return Key{ID: publicID(public), Scheme: SchemeEd25519, material: &material{public: public, written: text}}, nil
+	return Key{ID: publicID(public), Scheme: SchemeEd25519, sealed: seal(material{scheme: SchemeEd25519, public: public, written: text})}, nil
 }
 
 // GenerateHMAC makes a SchemeHMAC key of 32 bytes from random, which should be
@@ -176,22 +182,33 @@ func GenerateEd25519(random io.Reader) (Key, error) {
 // Reveal is the key as ParseSecret reads it: to store it, and to show it to its
 // owner once. Empty for the zero Key.
 func (k Key) Reveal() string {
-	if k.material == nil {
+	if k.sealed == nil {
 		return ""
 	}
-	return k.material.written
+	return k.open().written
+}
+
+// open is the key's material; only for keys that are not the zero Key.
+func (k Key) open() *material { return k.sealed.open() }
+
+// holds reports whether the key has material for its scheme: it may verify.
+func (k Key) holds() bool { return k.sealed != nil && k.open().scheme == k.Scheme }
+
+// canSign reports whether the key may sign too.
+func (k Key) canSign() bool {
+	return k.holds() && (k.open().hmacKey != nil || k.open().private != nil)
 }
 
 // Public is the half of an Ed25519 key that receivers verify with. False for
 // every other kind, which have no such half.
 func (k Key) Public() (Key, bool) {
-	if k.material == nil || k.material.public == nil {
+	if k.sealed == nil || k.open().public == nil {
 		return Key{}, false
 	}
-	public := k.material.public
-	return Key{ID: k.ID, Scheme: k.Scheme, material: &material{
-		public: public, written: encodeSecret(PrefixEd25519Public, public),
-	}}, true
+	public := k.open().public
+	return Key{ID: k.ID, Scheme: k.Scheme, sealed: seal(material{
+		scheme: k.Scheme, public: public, written: encodeSecret(PrefixEd25519Public, public),
+	})}, true
 }
 
 // String is the scheme and the id.

@@ -149,26 +149,16 @@ func checkKeys(keys []Key) (timestamped bool, err error) {
 	return timestamped, nil
 }
 
-func (k Key) canSign() bool {
-	switch {
-	case k.material == nil:
-		return false
-	case k.Scheme == SchemeEd25519:
-		return k.material.private != nil
-	}
-	return k.material.hmacKey != nil
-}
-
 // standardSignature signs "id.unix.body".
 func (k Key) standardSignature(id string, unix, body []byte) []byte {
 	if k.Scheme == SchemeEd25519 {
-		return ed25519.Sign(k.material.private, standardContent(id, unix, body))
+		return ed25519.Sign(k.open().private, standardContent(id, unix, body))
 	}
 	return k.standardMAC(id, unix, body)
 }
 
 func (k Key) standardMAC(id string, unix, body []byte) []byte {
-	mac := hmac.New(sha256.New, k.material.hmacKey)
+	mac := hmac.New(sha256.New, k.open().hmacKey)
 	prefix := make([]byte, 0, MaxIDBytes+22)
 	prefix = append(append(append(append(prefix, id...), '.'), unix...), '.')
 	mac.Write(prefix)
@@ -183,7 +173,7 @@ func standardContent(id string, unix, body []byte) []byte {
 }
 
 func (k Key) timestampedMAC(unix, body []byte) []byte {
-	mac := hmac.New(sha256.New, k.material.hmacKey)
+	mac := hmac.New(sha256.New, k.open().hmacKey)
 	mac.Write(unix)
 	mac.Write([]byte{'.'})
 	mac.Write(body)

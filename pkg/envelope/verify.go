@@ -97,8 +97,8 @@ func (v *Verifier) Verify(header http.Header, body []byte) error {
 	}
 	timestamped := v.Keys[0].Scheme == SchemeTimestamped
 	for _, k := range v.Keys {
-		if k.material == nil {
-			return fmt.Errorf("%v: %w", k, ErrNoKeys)
+		if !k.holds() {
+			return fmt.Errorf("%v was never parsed: %w", k, ErrNoKeys)
 		}
 		if (k.Scheme == SchemeTimestamped) != timestamped {
 			return ErrMixedSchemes
@@ -161,7 +161,7 @@ func (k Key) matchesStandard(candidates []string, id string, unix, body []byte) 
 		}
 		signature, err := base64.StdEncoding.Strict().DecodeString(text)
 		if err == nil && len(text) == base64.StdEncoding.EncodedLen(ed25519.SignatureSize) {
-			matched = ed25519.Verify(k.material.public, content, signature) || matched
+			matched = ed25519.Verify(k.open().public, content, signature) || matched
 		}
 	}
 	return matched

@@ -1,0 +1,168 @@
+package ledger
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// ErrNoSchema says that the database or its tables do not exist yet.
+var ErrNoSchema = errors.New("the ledger has no schema yet")
+
+// ErrNewerSchema says that a newer version of the program has migrated the database.
+var ErrNewerSchema = errors.New("the ledger's schema is newer than this program")
+
+// Versions are the applied and the known schema version.
+type Versions struct {
+	Applied int `json:"applied"`
+	Known   int `json:"known"`
+}
+
+// migration is one file: NNNN_name.sql, statements that end in ";" and a line end.
+type migration struct {
+	version    int
+	name       string
+	statements []string
+}
+
+// createVersions holds which migrations were applied. A row is inserted under a
+// token, so two migrators that finish the same one leave one row.
+const createVersions = `CREATE TABLE IF NOT EXISTS schema_versions
+(
+    version UInt32,
+    name String,
+    applied_at DateTime64(9, 'UTC') DEFAULT now64(9)
+)
+ENGINE = MergeTree ORDER BY version
+SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1`
+
+// Migrate creates the database, if it is missing, and applies the migrations
+// that it lacks, in order. Every statement is idempotent, so a migrator that
+// dies in the middle, and two that run at once, end in the same schema. It
+// changes nothing in a database that is newer than this program (ErrNewerSchema).
+func (db *DB) Migrate(ctx context.Context) error {
+	all, err := migrations(migrationFiles)
+	if err != nil {
+		return err
+	}
+	v, err := db.Schema(ctx)
+	switch {
+	case errors.Is(err, ErrNoSchema):
+		if err := db.createDatabase(ctx); err != nil {
+			return err
+		}
+		if err := db.exec(ctx, "creating schema_versions", createVersions); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	}
+	for _, m := range all[min(v.Applied, len(all)):] {
+		for i, s := range m.statements {
+			if err := db.exec(ctx, fmt.Sprintf("migration %s, statement %d", m.name, i+1), s); err != nil {
+				return err
+			}
+		}
+		// Dying before this line repeats the migration's statements, which then change nothing.
+		if err := db.markApplied(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Schema returns the applied and the known version, ErrNoSchema or ErrNewerSchema.
+func (db *DB) Schema(ctx context.Context) (Versions, error) {
+	all, err := migrations(migrationFiles)
+	if err != nil {
+		return Versions{}, err
+	}
+	v := Versions{Known: len(all)}
+	var applied uint32
+	err = db.explain("reading schema_versions", db.conn.QueryRow(ctx, "SELECT max(version) FROM schema_versions").Scan(&applied))
+	if err != nil {
+		return v, err
+	}
+	v.Applied = int(applied)
+	if v.Applied > v.Known {
+		return v, fmt.Errorf("%w: database %q has version %d, this program knows %d; run the newer version of Waybill",
+			ErrNewerSchema, db.Database(), v.Applied, v.Known)
+	}
+	return v, nil
+}
+
+// CheckSchema is what a program that must not migrate does at start.
+func (db *DB) CheckSchema(ctx context.Context) error {
+	v, err := db.Schema(ctx)
+	if err != nil {
+		return err
+	}
+	if v.Applied < v.Known {
+		return fmt.Errorf("database %q has schema version %d, this program needs %d; mend it with: waybill ledger migrate: %w",
+			db.Database(), v.Applied, v.Known, ErrNoSchema)
+	}
+	return nil
+}
+
+func (db *DB) exec(ctx context.Context, doing, statement string) error {
+	return db.explain(doing, db.conn.Exec(ctx, statement))
+}
+
+// createDatabase connects without a database: naming one that does not exist
+// is refused at the handshake.
+func (db *DB) createDatabase(ctx context.Context) error {
+	o := db.options
+	o.Auth.Database = "default"
+	o.MaxOpenConns, o.MaxIdleConns = 1, 1
+	conn, err := clickhouse.Open(&o)
+	if err != nil {
+		return fmt.Errorf("creating the database: %w", err)
+	}
+	err = db.explain("creating the database", conn.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+db.Database()))
+	return errors.Join(err, conn.Close())
+}
+
+func (db *DB) markApplied(ctx context.Context, m migration) error {
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{
+		"insert_deduplication_token": "schema-" + strconv.Itoa(m.version), "async_insert": 0,
+	}))
+	return db.explain("marking migration "+m.name,
+		db.conn.Exec(ctx, "INSERT INTO schema_versions (version, name) VALUES (?, ?)", m.version, m.name))
+}
+
+// migrations reads the files: 0001_…, 0002_…, without a hole.
+func migrations(files fs.FS) ([]migration, error) {
+	names, err := fs.Glob(files, "migrations/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	var out []migration
+	for i, path := range names { // in the order of their names
+		name := strings.TrimSuffix(strings.TrimPrefix(path, "migrations/"), ".sql")
+		number, _, _ := strings.Cut(name, "_")
+		if n, err := strconv.Atoi(number); err != nil || n != i+1 {
+			return nil, fmt.Errorf("migration %s: want number %04d", name, i+1)
+		}
+		b, err := fs.ReadFile(files, path)
+		if err != nil {
+			return nil, err
+		}
+		m := migration{version: i + 1, name: name}
+		for s := range strings.SplitSeq(string(b), ";\n") {
+			if s = strings.TrimSpace(s); s != "" {
+				m.statements = append(m.statements, s)
+			}
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}

@@ -1,0 +1,340 @@
+// Package pipeline_test runs fanout and the dispatcher on a real NATS server
+// with real receivers, and reads what they put on record from LEDGER.
+package pipeline_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/waybill-dev/waybill/internal/dispatcher"
+	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/fanout"
+	"github.com/waybill-dev/waybill/internal/ids"
+	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/retry"
+	"github.com/waybill-dev/waybill/internal/testkit"
+	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/streams"
+)
+
+// patience bounds every wait of these tests; none of them waits that long
+// unless something is wrong.
+const patience = 60 * time.Second
+
+// bench is a pipeline under test.
+type bench struct {
+	t      *testing.T
+	server *testkit.Server
+	js     jetstream.JetStream
+	store  *registry.Store
+	ledger *ledger
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	server := testkit.NATS(t)
+	b := &bench{t: t, server: server, js: server.JetStream()}
+	store, err := registry.OpenStore(t.Context(), b.js)
+	must(t, err)
+	b.store = store
+	b.ledger = followLedger(t, b.js)
+	return b
+}
+
+// stage is a running stage that a test can stop.
+type running struct {
+	cancel context.CancelFunc
+	done   chan error
+}
+
+func (r *running) stop(t *testing.T) {
+	t.Helper()
+	r.cancel()
+	select {
+	case err := <-r.done:
+		must(t, err)
+	case <-time.After(patience):
+		t.Fatal("a stage did not stop")
+	}
+}
+
+func start(t *testing.T, run ...func(context.Context) error) *running {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{cancel: cancel, done: make(chan error, 1)}
+	var wg sync.WaitGroup
+	for _, f := range run {
+		wg.Go(func() {
+			if err := f(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	go func() { wg.Wait(); r.done <- nil }()
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return r
+}
+
+// log shows warnings only when a test fails.
+func log(t *testing.T) zerolog.Logger {
+	return zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
+}
+
+func (b *bench) fanout() *running {
+	nc := b.server.Connect()
+	js, err := jetstream.New(nc)
+	must(b.t, err)
+	view := registry.NewView(js, log(b.t))
+	f, err := fanout.New(b.t.Context(), fanout.Options{NC: nc, View: view, Partitions: 1, DrainTimeout: 5 * time.Second,
+		Log: log(b.t), Metrics: prometheus.NewRegistry()})
+	must(b.t, err)
+	return start(b.t, view.Run, f.Run)
+}
+
+func (b *bench) dispatcher(alter ...func(*dispatcher.StageOptions)) *running {
+	nc := b.server.Connect()
+	js, err := jetstream.New(nc)
+	must(b.t, err)
+	view := registry.NewView(js, log(b.t))
+	allow, err := egress.ParseAllow([]string{"127.0.0.0/8"})
+	must(b.t, err)
+	o := dispatcher.StageOptions{NC: nc, View: view, Name: "d-" + ids.New("", time.Now()), Partitions: 1, Egress: allow,
+		DrainTimeout: 5 * time.Second, Random: func() float64 { return 0.5 }, Log: log(b.t), Metrics: prometheus.NewRegistry()}
+	for _, f := range alter {
+		f(&o)
+	}
+	d, err := dispatcher.New(b.t.Context(), o)
+	must(b.t, err)
+	return start(b.t, view.Run, d.Run)
+}
+
+// endpoint creates an endpoint for a receiver.
+func (b *bench) endpoint(r *receiver, alter ...func(*registry.Endpoint)) registry.Endpoint {
+	b.t.Helper()
+	e := registry.Endpoint{ID: ids.New(ids.Endpoint, time.Now()), Tenant: "default", URL: r.URL, Types: []string{">"},
+		State: registry.Enabled, Scheme: envelope.SchemeHMAC, Secrets: []registry.Secret{{Secret: r.secret}},
+		Timeout: 2 * time.Second, MaxInFlight: 32, Policy: quick(8, 10*time.Millisecond)}
+	for _, f := range alter {
+		f(&e)
+	}
+	e, err := b.store.Create(b.t.Context(), e, "test")
+	must(b.t, err)
+	return e
+}
+
+// quick is a policy with the same short delay between attempts.
+func quick(attempts int, delay time.Duration) *retry.Policy {
+	p := retry.Policy{Name: "quick"}
+	for range attempts - 1 {
+		p.Delays = append(p.Delays, delay)
+	}
+	return &p
+}
+
+// publish publishes an event as a producer does.
+func (b *bench) publish(tenant, id, eventType, data string) *jetstream.PubAck {
+	b.t.Helper()
+	body := fmt.Sprintf(`{"id":%q,"type":%q,"timestamp":"2026-08-19T15:10:00.000Z","data":%s}`, id, eventType, data)
+	return b.publishRaw(streams.EventSubject(tenant, eventType), id, body)
+}
+
+func (b *bench) publishRaw(subject, msgID, body string) *jetstream.PubAck {
+	b.t.Helper()
+	m := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: []byte(body)}
+	if msgID != "" {
+		m.Header.Set(nats.MsgIdHdr, msgID)
+	}
+	ack, err := b.js.PublishMsg(b.t.Context(), m)
+	must(b.t, err)
+	return ack
+}
+
+// request is what a receiver got.
+type request struct {
+	header  http.Header
+	body    []byte
+	id      string
+	attempt int
+	at      time.Time
+	badSig  error
+}
+
+// receiver is a real HTTP server that verifies every request as receivers do.
+type receiver struct {
+	*httptest.Server
+	secret   string
+	verifier *envelope.Verifier
+
+	mu       sync.Mutex
+	requests []request
+	arrived  chan struct{} // closed and replaced on each request
+}
+
+func newReceiver(t *testing.T, answer func(w http.ResponseWriter, r request)) *receiver {
+	t.Helper()
+	key, err := envelope.GenerateHMAC(rand.Reader)
+	must(t, err)
+	r := &receiver{secret: key.Reveal(), arrived: make(chan struct{})}
+	r.verifier, err = envelope.NewVerifier(r.secret)
+	must(t, err)
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return
+		}
+		got := request{header: req.Header, body: body, id: req.Header.Get("webhook-id"), at: time.Now(), badSig: r.verifier.Verify(req.Header, body)}
+		got.attempt = attemptIn(body)
+		r.mu.Lock()
+		r.requests = append(r.requests, got)
+		close(r.arrived)
+		r.arrived = make(chan struct{})
+		r.mu.Unlock()
+		answer(w, got)
+	}))
+	t.Cleanup(func() { r.CloseClientConnections(); r.Close() })
+	return r
+}
+
+func ok(w http.ResponseWriter, _ request) { w.WriteHeader(http.StatusNoContent) }
+
+func status(code int) func(http.ResponseWriter, request) {
+	return func(w http.ResponseWriter, _ request) { w.WriteHeader(code) }
+}
+
+func (r *receiver) got() []request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]request(nil), r.requests...)
+}
+
+// waitFor waits until n requests have come.
+func (r *receiver) waitFor(t *testing.T, n int) []request {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		r.mu.Lock()
+		arrived, got := r.arrived, append([]request(nil), r.requests...)
+		r.mu.Unlock()
+		if len(got) >= n {
+			return got
+		}
+		select {
+		case <-arrived:
+		case <-deadline:
+			t.Fatalf("the receiver got %d requests, want %d", len(got), n)
+		}
+	}
+}
+
+func attemptIn(body []byte) int {
+	const key = `"deliveryAttempt":`
+	for i := 0; i+len(key) < len(body); i++ {
+		if string(body[i:i+len(key)]) == key {
+			j := i + len(key)
+			for j < len(body) && body[j] >= '0' && body[j] <= '9' {
+				j++
+			}
+			n, _ := strconv.Atoi(string(body[i+len(key) : j]))
+			return n
+		}
+	}
+	return 0
+}
+
+// ledger follows LEDGER.
+type ledger struct {
+	mu      sync.Mutex
+	records []record.Record
+	arrived chan struct{}
+}
+
+func followLedger(t *testing.T, js jetstream.JetStream) *ledger {
+	t.Helper()
+	l := &ledger{arrived: make(chan struct{})}
+	c, err := js.OrderedConsumer(t.Context(), streams.Ledger, jetstream.OrderedConsumerConfig{})
+	must(t, err)
+	cc, err := c.Consume(func(m jetstream.Msg) {
+		r, err := record.Decode(m.Data())
+		if err != nil {
+			t.Errorf("LEDGER holds what is no record: %v", err)
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.records = append(l.records, r)
+		close(l.arrived)
+		l.arrived = make(chan struct{})
+	})
+	must(t, err)
+	t.Cleanup(cc.Stop)
+	return l
+}
+
+// waitFor waits until n records satisfy a condition, and returns them.
+func (l *ledger) waitFor(t *testing.T, n int, cond func(record.Record) bool) []record.Record {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		l.mu.Lock()
+		arrived := l.arrived
+		l.mu.Unlock()
+		got := l.where(cond)
+		if len(got) >= n {
+			return got
+		}
+		select {
+		case <-arrived:
+		case <-deadline:
+			t.Fatalf("LEDGER has %d such records, want %d; it holds %s", len(got), n, l.summary())
+		}
+	}
+}
+
+func (l *ledger) where(cond func(record.Record) bool) []record.Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []record.Record
+	for _, r := range l.records {
+		if cond(r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (l *ledger) summary() string {
+	counts := map[record.Kind]int{}
+	for _, r := range l.where(func(record.Record) bool { return true }) {
+		counts[r.Kind]++
+	}
+	return fmt.Sprint(counts)
+}
+
+func kind(k record.Kind) func(record.Record) bool {
+	return func(r record.Record) bool { return r.Kind == k }
+}
+
+// ended is what ends a delivery.
+func ended(r record.Record) bool {
+	return r.Kind == record.Attempt && r.Class == "delivered" || r.Kind == record.DeliveryDeadLetter || r.Kind == record.DeliveryCancelled
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
