@@ -19,6 +19,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/engine"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -57,6 +58,7 @@ type Waybill struct {
 	nats     *natsServer // nil with NATSURL
 	js       jetstream.JetStream
 	dsn      string // ClickHouse, as the owner
+	ledger   *ledger.DB
 
 	failOnce sync.Once
 	failed   chan struct{} // closed when a part ended that must not
