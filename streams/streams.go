@@ -38,11 +38,15 @@ const LedgerSinkLease = "ledger-sink"
 // Durable consumers. Those of DELIVERIES and RETRY exist once per partition:
 // see DispatchConsumer and RetryConsumer.
 const (
-	FanoutConsumer     = "fanout"
-	ReplayConsumer     = "replay"
-	LedgerSinkConsumer = "ledger-sink"
-	RecorderConsumer   = "recorder"
+	FanoutConsumer   = "fanout"
+	ReplayConsumer   = "replay"
+	RecorderConsumer = "recorder"
 )
+
+// LedgerSinkConsumer is the consumer that the sink which writes makes for
+// itself: not durable, because the position lives in ClickHouse. It shows how
+// far behind the sink is.
+const LedgerSinkConsumer = "ledger-sink"
 
 // Headers of the messages between stages. Times are RFC 3339 with nanoseconds,
 // UTC; numbers are decimal.

@@ -4,6 +4,7 @@
 package eventlog
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"time"
@@ -100,21 +101,29 @@ func (t Trace) valid() bool {
 // traceparent is version-traceid-parentid-flags; a later version may add to it.
 var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?$`)
 
-// same says whether a stored message is this event, published before. A
-// timestamp that we assigned is left out of the comparison: it is new with
-// every publish, so a producer's retry would not be recognised.
+// same says whether a stored message is this event, published before: whether
+// receivers get the same bytes. Whitespace and the order of keys around data do
+// not count. A timestamp that we assigned does not either: it is new with every
+// publish, so a producer's retry would not be recognised.
 func (e Entry) same(subject string, header nats.Header, body []byte) bool {
 	if subject != streams.EventSubject(e.Tenant, e.Event.Type) || header.Get(streams.HeaderOnlyEndpoint) != e.OnlyEndpoint {
 		return false
 	}
-	if !e.timeAssigned {
-		return string(body) == string(e.Body)
+	if bytes.Equal(body, e.Body) {
+		return true
 	}
 	stored, err := envelope.Parse(body)
 	if err != nil {
 		return false
 	}
 	again := e.Event
-	again.Timestamp, again.RawTimestamp = stored.Timestamp, stored.RawTimestamp
-	return string(again.AppendJSON(nil)) == string(body)
+	if e.timeAssigned {
+		again.Timestamp, again.RawTimestamp = stored.Timestamp, stored.RawTimestamp
+	}
+	return bytes.Equal(canonical(again), canonical(stored))
+}
+
+func canonical(e envelope.Event) []byte {
+	e.DeliverBy = e.DeliverBy.UTC()
+	return e.AppendJSON(nil)
 }

@@ -117,6 +117,9 @@ func (l *Log) Begin(e Entry) *Pending {
 	return p
 }
 
+// Err is why the event could not be sent at all, or nil.
+func (p *Pending) Err() error { return p.err }
+
 // Wait returns once EVENTS has stored the event, or had it before. Errors:
 // *InUseError, *UnavailableError, *TooLargeError.
 func (p *Pending) Wait(ctx context.Context) (Stored, error) {

@@ -1,0 +1,46 @@
+// Command ingest takes events over HTTP and stores them in EVENTS.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/waybill-dev/waybill/internal/ingest"
+	"github.com/waybill-dev/waybill/internal/problem"
+	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/pkg/envelope"
+)
+
+func main() {
+	var o ingest.Options
+	os.Exit(process.Execute(process.StageCommand{
+		Name:  "ingest",
+		Short: "Take events over HTTP and store them in EVENTS",
+		Long: `Takes events over HTTP (POST /v1/events, one or a batch) and answers once EVENTS
+has stored them. Run any number beside each other.`,
+		Example: `  ingest --nats-url nats://127.0.0.1:4222 --http 127.0.0.1:8080
+  curl -H 'Content-Type: application/json' -d '{"type":"ping","data":null}' http://127.0.0.1:8080/v1/events`,
+		HTTP: "127.0.0.1:8080",
+		Bind: func(f *pflag.FlagSet) {
+			f.IntVar(&o.MaxEventBytes, "max-event-bytes", envelope.MaxEventBytes, "largest event, in bytes; the same in every stage")
+		},
+		Run: func(ctx context.Context, env *process.Env) error {
+			if o.MaxEventBytes < 1 || int64(o.MaxEventBytes) > env.NATS.MaxPayload() {
+				return process.Usagef("--max-event-bytes %d: want 1 to %d, which is what NATS takes", o.MaxEventBytes, env.NATS.MaxPayload())
+			}
+			o.NC, o.Metrics = env.NATS, env.Metrics
+			stage, err := ingest.New(o)
+			if err != nil {
+				return err
+			}
+			stage.Routes(env.Mux)
+			env.Mux.HandleFunc("/", problem.NotFound)
+			if err := env.Serve(); err != nil {
+				return err
+			}
+			return stage.Run(ctx)
+		},
+	}.Command(), os.Args[1:], os.Stderr))
+}

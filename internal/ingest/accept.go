@@ -1,0 +1,110 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/eventlog"
+	"github.com/waybill-dev/waybill/internal/problem"
+	"github.com/waybill-dev/waybill/pkg/envelope"
+)
+
+// Accepted is the answer to an event that is stored.
+type Accepted struct {
+	ID     string `json:"id"`
+	Tenant string `json:"tenant"`
+	Type   string `json:"type"`
+	// Duplicate: this very event was stored before; nothing was added.
+	Duplicate bool   `json:"duplicate"`
+	Seq       uint64 `json:"seq"` // its position in EVENTS
+}
+
+// Result is what became of one event of a request.
+type Result struct {
+	Index  int `json:"index"`
+	Status int `json:"status"` // 202, 200 for a duplicate, else its problem's
+	*Accepted
+	Problem *problem.Problem `json:"problem,omitempty"`
+}
+
+// attempt is one event between its reading and its answer.
+type attempt struct {
+	s       *Ingest
+	entry   eventlog.Entry
+	pending *eventlog.Pending
+	began   time.Time
+	refused *problem.Problem
+	away    error // why nothing can be sent now, this event included
+}
+
+// begin reads an event and sends it, unless away says that nothing can be
+// sent; wait says what became of it.
+func (s *Ingest) begin(tenant string, raw []byte, trace eventlog.Trace, away error) *attempt {
+	a := &attempt{s: s, began: time.Now(), away: away}
+	entry, err := eventlog.Prepare(raw, tenant, s.o.MaxEventBytes, s.o.Now())
+	if err != nil {
+		a.refused = problemOf(err)
+		return a
+	}
+	entry.Trace = trace
+	a.entry = entry
+	if away != nil {
+		return a
+	}
+	a.pending = s.log.Begin(entry)
+	var unavailable *eventlog.UnavailableError
+	if errors.As(a.pending.Err(), &unavailable) {
+		a.away = unavailable
+	}
+	return a
+}
+
+// wait returns once the event is stored, or cannot be said to be.
+func (a *attempt) wait(ctx context.Context) (Result, *problem.Problem) {
+	if a.refused != nil {
+		return Result{}, a.refused
+	}
+	stored, err := eventlog.Stored{}, a.away
+	if err == nil {
+		stored, err = a.pending.Wait(ctx)
+	}
+	if err != nil {
+		p := problemOf(err)
+		p.EventID = a.entry.Event.ID
+		return Result{}, p
+	}
+	a.s.metrics.stored(stored.Duplicate, time.Since(a.began))
+	res := Result{Status: http.StatusAccepted, Accepted: &Accepted{ID: a.entry.Event.ID, Tenant: a.entry.Tenant,
+		Type: a.entry.Event.Type, Duplicate: stored.Duplicate, Seq: stored.Seq}}
+	if stored.Duplicate {
+		res.Status = http.StatusOK
+	}
+	return res, nil
+}
+
+// problemOf says to a producer why an event is not accepted.
+func problemOf(err error) *problem.Problem {
+	var field *envelope.FieldError
+	var large *eventlog.TooLargeError
+	var inUse *eventlog.InUseError
+	var away *eventlog.UnavailableError
+	switch {
+	case errors.As(err, &field) && field.Field == "event":
+		return problem.New(http.StatusBadRequest, "malformed", err.Error()).Of(field.Field)
+	case errors.As(err, &field):
+		return problem.New(http.StatusUnprocessableEntity, "invalid", err.Error()).Of(field.Field)
+	case errors.As(err, &large):
+		return problem.New(http.StatusRequestEntityTooLarge, "too_large", err.Error())
+	case errors.As(err, &inUse):
+		return problem.New(http.StatusConflict, "id_in_use", err.Error()).Of("id")
+	}
+	code := "unavailable"
+	if errors.As(err, &away) && away.Full {
+		code = "full"
+	}
+	p := problem.New(http.StatusServiceUnavailable, code, err.Error())
+	p.RetryAfter = retryAfter
+	return p
+}

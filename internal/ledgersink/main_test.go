@@ -1,0 +1,54 @@
+package ledgersink_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledgersink"
+	"github.com/waybill-dev/waybill/internal/testkit"
+)
+
+// sinkProcess makes this binary a sink: the value is "NATS URL DSN".
+const sinkProcess = "WAYBILL_TEST_SINK"
+
+func TestMain(m *testing.M) {
+	if v := os.Getenv(sinkProcess); v != "" {
+		if err := runSink(v); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	testkit.Main(m)
+}
+
+func runSink(v string) error {
+	var url, dsn string
+	if _, err := fmt.Sscan(v, &url, &dsn); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	db, err := ledger.New(dsn)
+	if err != nil {
+		return err
+	}
+	s, err := ledgersink.New(ledgersink.Options{NATS: nc, Ledger: db, Log: zerolog.New(os.Stderr), BatchRecords: 50})
+	if err != nil {
+		return err
+	}
+	return s.Run(ctx)
+}
