@@ -7,6 +7,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/api"
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/history"
 	"github.com/waybill-dev/waybill/internal/ingest"
 	"github.com/waybill-dev/waybill/internal/problem"
 	"github.com/waybill-dev/waybill/internal/process"
@@ -27,7 +28,7 @@ func (w *Waybill) startAPI(ctx context.Context, _ *registry.View) error {
 	if err != nil {
 		return err
 	}
-	c, err := control.New(ctx, control.Options{NC: nc, Egress: w.egress, Ledger: w.history()})
+	c, err := control.New(ctx, control.Options{NC: nc, Egress: w.egress, Ledger: history.New(w.ledger)})
 	if err != nil {
 		return err
 	}

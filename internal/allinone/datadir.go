@@ -15,10 +15,10 @@ import (
 
 // Names within the data directory.
 const (
-	lockName   = "lock"
-	natsDir    = "nats"
-	engineDir  = "clickhouse"
-	nameFile   = "name"
+	lockName  = "lock"
+	natsDir   = "nats"
+	engineDir = "clickhouse"
+	nameFile  = "name"
 )
 
 // dataDir is a data directory that this process alone uses. The lock is the

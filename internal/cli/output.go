@@ -134,7 +134,7 @@ func printableLines(s string) string {
 }
 
 // clip shortens s to a display width.
-func clip(s string, width int) string { return width().Truncate(s, width, "…") }
+func clip(s string, most int) string { return width().Truncate(s, most, "…") }
 
 // moment writes a time in UTC with milliseconds; "" when it is zero.
 func moment(t time.Time) string {

@@ -8,10 +8,10 @@ import (
 	"os"
 	"time"
 
+	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/mattn/go-isatty"
 
 	"github.com/waybill-dev/waybill/internal/allinone"
 	"github.com/waybill-dev/waybill/internal/process"
