@@ -100,7 +100,32 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 	if err := w.startStages(ctx); err != nil {
 		return w, err
 	}
+	if err := w.awaitReady(ctx); err != nil {
+		return w, err
+	}
 	return w, w.announce()
+}
+
+// readyPoll is how often the checks behind /readyz are made until all pass.
+const readyPoll = 10 * time.Millisecond
+
+// awaitReady returns when /readyz says that everything works.
+func (w *Waybill) awaitReady(ctx context.Context) error {
+	t := time.NewTicker(readyPoll)
+	defer t.Stop()
+	for {
+		failures := w.health.Failures(ctx)
+		if len(failures) == 0 {
+			return nil
+		}
+		select {
+		case <-t.C:
+		case <-w.failed:
+			return w.cause
+		case <-ctx.Done():
+			return fmt.Errorf("not everything is ready: %v: %w", failures, context.Cause(ctx))
+		}
+	}
 }
 
 // startServers brings up NATS and ClickHouse beside each other.

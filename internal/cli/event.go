@@ -1,15 +1,17 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/control"
-	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -79,7 +81,9 @@ deliver_by and subject); all are checked before the first is published.`,
 	return c
 }
 
-// event builds the event that the flags describe.
+// event builds the event that the flags describe. What was not given is left
+// out for control to assign, so that the same command given twice with an --id
+// is recognised as the same event.
 func (f *publishFlags) event(s stdio, now time.Time) ([]byte, error) {
 	if f.eventType == "" {
 		return nil, missing("type", "order.paid")
@@ -91,25 +95,50 @@ func (f *publishFlags) event(s stdio, now time.Time) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := envelope.Event{ID: f.id, Type: f.eventType, Timestamp: now.UTC(), RawTimestamp: f.timestamp, Data: trimJSON(data)}
-	if e.ID == "" {
-		e.ID = ids.New(ids.Event, now)
+	if data = trimJSON(data); !json.Valid(data) {
+		return nil, process.Usagef("--data is not one JSON value; quote text as JSON, or name a file with @FILE")
 	}
+	var deliverBy string
 	if f.deliverBy != "" {
-		if e.DeliverBy, err = deadline(f.deliverBy, now); err != nil {
+		t, err := deadline(f.deliverBy, now)
+		if err != nil {
 			return nil, err
 		}
+		deliverBy = t.Format(time.RFC3339Nano)
 	}
 	if (f.subjectType == "") != (f.subjectID == "") {
 		return nil, process.Usagef("--subject-type and --subject-id name one resource together; give both or neither")
 	}
+	event := []byte{'{'}
+	for _, m := range [][2]string{{"id", f.id}, {"type", f.eventType}, {"timestamp", f.timestamp}, {"deliver_by", deliverBy}} {
+		if m[1] != "" {
+			event = append(append(event, `"`+m[0]+`":`...), quoted(m[1])...)
+			event = append(event, ',')
+		}
+	}
 	if f.subjectType != "" {
-		e.Subject = &envelope.Subject{Type: f.subjectType, ID: f.subjectID}
+		event = fmt.Appendf(event, `"subject":{"type":%s,"id":%s},`, quoted(f.subjectType), quoted(f.subjectID))
 	}
-	if err := e.Validate(); err != nil {
-		return nil, process.Usagef("the event is not valid: %w", err)
+	event = append(append(append(event, `"data":`...), data...), '}')
+	if _, err := envelope.ParseDraft(event); err != nil {
+		return nil, process.Usagef("the event is not valid: %w; see --help for what each flag takes", err)
 	}
-	return e.AppendJSON(nil), nil
+	return event, nil
+}
+
+// quoted writes s as a JSON string; bytes that are no text stay as they are,
+// for the parser to refuse.
+func quoted(s string) []byte {
+	if !utf8.ValidString(s) {
+		return []byte(`"` + s + `"`)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil {
+		return nil
+	}
+	return bytes.TrimSpace(b.Bytes())
 }
 
 // deadline reads a point in time, or a duration from now.
