@@ -9,8 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/waybill-dev/waybill/internal/ids"
 )
 
 // Names within the data directory.
@@ -100,6 +103,26 @@ func (d *dataDir) prepare(log zerolog.Logger) error {
 		return dataDirError(d.path, err)
 	}
 	return nil
+}
+
+// installationName is how this installation's stages are called on record and
+// in leases: made at the first start, the same at every later one. The lock
+// makes us the only process that uses it, so what was held or claimed under it
+// by an earlier one that died is ours at once.
+func (d *dataDir) installationName() (string, error) {
+	path := d.join(nameFile)
+	b, err := os.ReadFile(path)
+	if name := strings.TrimSpace(string(b)); err == nil && name != "" {
+		return name, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", dataDirError(d.path, err)
+	}
+	name := ids.New("up_", time.Now())
+	if err := os.WriteFile(path, []byte(name+"\n"), 0o600); err != nil {
+		return "", dataDirError(d.path, err)
+	}
+	return name, nil
 }
 
 func (d *dataDir) join(name string) string { return filepath.Join(d.path, name) }

@@ -2,17 +2,13 @@ package allinone
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/waybill-dev/waybill/internal/dispatcher"
 	"github.com/waybill-dev/waybill/internal/fanout"
-	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
 
@@ -23,6 +19,10 @@ const stopMargin = 10 * time.Second
 // startStages starts what works on the streams, the end of the pipeline first:
 // the cleanup then stops it in the order in which work flows.
 func (w *Waybill) startStages(ctx context.Context) error {
+	var err error
+	if w.name, err = w.data.installationName(); err != nil {
+		return err
+	}
 	view, err := w.startView(ctx)
 	if err != nil {
 		return err
@@ -52,14 +52,9 @@ func (w *Waybill) startDispatcher(ctx context.Context, view *registry.View) erro
 	if err != nil {
 		return err
 	}
-	name, err := w.name()
-	if err != nil {
-		return err
-	}
 	d, err := dispatcher.New(ctx, dispatcher.StageOptions{
 		NC: nc, View: view,
-		// The name is kept in the data directory, and its lock makes us the only one who uses it.
-		Name: name, Exclusive: true,
+		Name: w.name, Exclusive: true, // see installationName
 		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain,
 		Log: w.stageLog("dispatcher"), Metrics: w.metrics,
 	})
@@ -86,22 +81,4 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 
 func (w *Waybill) stageLog(name string) zerolog.Logger {
 	return w.log.With().Str("stage", name).Logger()
-}
-
-// name is how this installation's dispatcher is called on record: made at the
-// first start, the same at every later one.
-func (w *Waybill) name() (string, error) {
-	path := w.data.join(nameFile)
-	b, err := os.ReadFile(path)
-	if name := strings.TrimSpace(string(b)); err == nil && name != "" {
-		return name, nil
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", dataDirError(w.data.path, err)
-	}
-	name := ids.New("up_", time.Now())
-	if err := os.WriteFile(path, []byte(name+"\n"), 0o600); err != nil {
-		return "", dataDirError(w.data.path, err)
-	}
-	return name, nil
 }

@@ -51,6 +51,7 @@ type Waybill struct {
 	health     process.Health
 	metrics    *prometheus.Registry
 	partitions int
+	name       string // see installationName
 	addresses  Addresses
 
 	data     *dataDir
