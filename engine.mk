@@ -14,3 +14,7 @@ engine-binary: ## Build waybill-clickhouse into the cache, where tests and `go r
 	@CGO_ENABLED=0 go build -trimpath -o "$(WAYBILL_CACHE)/bin/waybill-clickhouse.new" ./cmd/waybill-clickhouse
 	@mv -f "$(WAYBILL_CACHE)/bin/waybill-clickhouse.new" "$(WAYBILL_CACHE)/bin/waybill-clickhouse"
 	@echo "engine: $(WAYBILL_CACHE)/bin/waybill-clickhouse is built"
+
+.PHONY: bench-schema
+bench-schema: ## Compare layouts of the records table at ten million rows (20 minutes, 12 GB; docs/schema-measurements.md)
+	go run ./internal/ledger/schemabench

@@ -25,11 +25,11 @@ const (
 
 	EndpointsBucket  = "endpoints"
 	EventTypesBucket = "event_types"
+	// LeasesBucket says who does what only one may do at a time.
+	LeasesBucket = "leases"
 
 	// EndpointsStream is the stream behind EndpointsBucket.
 	EndpointsStream = "KV_" + EndpointsBucket
-	// LeasesBucket says who does what only one may do at a time.
-	LeasesBucket = "leases"
 )
 
 // LedgerSinkLease is the key in LeasesBucket of the one sink that writes.

@@ -21,9 +21,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopLimit is how long the engine may take to end once told to. It protects
-// the data directory's lock: a hung engine would keep the next one out.
-const stopLimit = 30 * time.Second
+// stopLimit is how long the engine may take to end once told to: its own wait
+// for clients takes 5 s. It protects the data directory's lock, for which the
+// next engine waits 20 s: one that hangs would keep it out.
+const stopLimit = 15 * time.Second
 
 func main() {
 	var s settings
@@ -77,15 +78,14 @@ func run(s settings) error {
 	})
 }
 
-// stopWhenTold calls release at the first stop signal or when the parent is
-// gone, and ends the process the hard way if the engine then hangs.
+// stopWhenTold calls release at the first stop signal or when the parent is gone, and ends the process the hard way if the engine then hangs.
 func stopWhenTold(lifetime int, release func()) {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	parentGone := make(chan struct{})
 	if lifetime >= 0 {
 		go func() {
-			waitEOForByte(os.NewFile(uintptr(lifetime), "lifetime"))
+			waitForEnd(os.NewFile(uintptr(lifetime), "lifetime"))
 			close(parentGone)
 		}()
 	}
@@ -99,8 +99,8 @@ func stopWhenTold(lifetime int, release func()) {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
-// waitEOForByte returns when f has a byte, ends or fails.
-func waitEOForByte(f *os.File) {
+// waitForEnd returns when f ends, fails or has a byte.
+func waitForEnd(f *os.File) {
 	var one [1]byte
 	_, _ = f.Read(one[:])
 }

@@ -94,7 +94,7 @@ func (r Result) Facts() Facts {
 type Client struct {
 	opts      Options
 	transport *http.Transport
-	buffers   sync.Pool // *[excerptWindow]byte, for reading response bodies.
+	buffers   sync.Pool // Of *bodyBuffer.
 }
 
 // NewClient returns a Client. Close it to drop its idle connections.
@@ -115,7 +115,7 @@ func NewClient(o Options) *Client {
 	return &Client{
 		opts:      o,
 		transport: newTransport(o),
-		buffers:   sync.Pool{New: func() any { return new([excerptWindow]byte) }},
+		buffers:   sync.Pool{New: func() any { return new(bodyBuffer) }},
 	}
 }
 
@@ -159,14 +159,20 @@ func (c *Client) Try(ctx context.Context, r Request) Result {
 	defer cancel()
 
 	resp, err := c.roundTrip(x.attach(attempt), r, x)
-	if err != nil {
+	switch {
+	case err != nil:
 		res.fail(outcomeOf(attempt, err, x))
 		res.setInterim(x)
-	} else {
+	case x.tooEarly(resp.ProtoMajor):
+		cancel() // So that the connection cannot be used again.
+		_ = resp.Body.Close()
+		res.fail(OutcomeBadResponse, earlyText)
+	default:
 		c.readResponse(attempt, resp, x.limit, &res)
 	}
-	x.report(&res)
-	res.Total = c.opts.Now().Sub(x.started)
+	now := c.opts.Now()
+	res.Total = now.Sub(x.started)
+	x.report(&res, now)
 	return res
 }
 

@@ -24,16 +24,26 @@ func newOnceBody(b []byte) io.ReadCloser { return &onceBody{bytes.NewReader(b)} 
 func (b *onceBody) Read(p []byte) (int, error) { return b.r.Read(p) }
 func (b *onceBody) Close() error               { return nil }
 
-// countingConn counts the bytes that the kernel took from us, so that "nothing of
-// the request was sent" is a fact about the socket and not about a buffer.
+// countingConn counts what passes the socket, so that "nothing of the request was
+// sent" and "the answer came before the request" are facts about the socket and
+// not about a buffer.
 type countingConn struct {
 	net.Conn
-	written atomic.Int64
+	offered atomic.Int64 // Bytes handed to the kernel, counted before it could act on them.
+	written atomic.Int64 // Bytes that the kernel took.
+	read    atomic.Int64
 }
 
 func (c *countingConn) Write(p []byte) (int, error) {
+	c.offered.Add(int64(len(p)))
 	n, err := c.Conn.Write(p)
 	c.written.Add(int64(n))
+	return n, err
+}
+
+func (c *countingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.read.Add(int64(n))
 	return n, err
 }
 

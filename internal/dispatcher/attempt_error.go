@@ -14,6 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/egress"
 )
 
+const earlyText = "the receiver sent an answer before the request"
+
 func (r *Result) setOutcome(o Outcome) { r.Outcome, r.Class = o, o.Class() }
 
 func (r *Result) fail(o Outcome, text string) {
@@ -65,7 +67,7 @@ func outcomeOf(ctx context.Context, err error, x *exchange) (Outcome, string) {
 		return handshakeOutcome(handshake.err)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return OutcomeConnectionRefused, "the receiver refused the connection"
-	case errors.Is(err, errTooManyInterim):
+	case interim > maxInterim: // HTTP/2 does not hand our own error back.
 		return OutcomeBadResponse, "the receiver sent too many informational responses"
 	case interim > 0 && isEOF(err):
 		return OutcomeInformationalFinal, "the connection ended after an informational response"
@@ -84,8 +86,12 @@ func otherOutcome(err error, x *exchange) (Outcome, string) {
 	switch {
 	case errors.As(err, &op):
 		return OutcomeConnectionFailed, safeText(fmt.Sprintf("%s failed: %v", op.Op, op.Err), nil)
+	case strings.Contains(err.Error(), "connection error:"): // HTTP/2: the peer broke the protocol.
+		return OutcomeBadResponse, "the answer is not valid HTTP/2, or its headers are larger than the limit"
 	case strings.Contains(err.Error(), "headers exceeded"), strings.Contains(err.Error(), "header list"):
 		return OutcomeBadResponse, "the headers of the response are larger than the limit"
+	case strings.Contains(err.Error(), "readLoopPeekFail"):
+		return OutcomeBadResponse, earlyText
 	case x.answered():
 		return OutcomeBadResponse, "the answer is not valid HTTP"
 	}

@@ -26,6 +26,10 @@ const (
 	maxHeaderValue = 256
 )
 
+// bodyBuffer has room for the excerpt's window and for a piece of what follows,
+// which is only counted.
+type bodyBuffer [excerptWindow + 1024]byte
+
 // readResponse reads a bounded part of the body, so that the connection can be
 // used again after a normal answer, and closes it. Closing with data left drops
 // the connection (HTTP/1) or resets the stream (HTTP/2); nothing is drained.
@@ -40,10 +44,11 @@ func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit ti
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
+		res.Err = "the receiver switched to another protocol"
 		return // The body is the raw connection now; there is no answer in it.
 	}
 
-	buf := c.buffers.Get().(*[excerptWindow]byte)
+	buf := c.buffers.Get().(*bodyBuffer)
 	defer c.buffers.Put(buf)
 	head, n, err := readBody(resp.Body, buf, c.opts.MaxResponse)
 	res.ResponseBytes = n
@@ -67,18 +72,11 @@ var errBodyTooLong = errors.New("the body is longer than the limit")
 
 // readBody reads at most limit bytes. It returns the first of them, which it keeps
 // in buf, and how many there were. A nil error means that the body ended there.
-func readBody(r io.Reader, buf *[excerptWindow]byte, limit int64) (head []byte, n int64, err error) {
-	var scratch [1024]byte // For what is beyond the excerpt's window: only counted.
+func readBody(r io.Reader, buf *bodyBuffer, limit int64) (head []byte, n int64, err error) {
 	kept := 0
 	for {
-		into := buf[kept:]
-		if len(into) == 0 {
-			into = scratch[:]
-		}
-		m, err := r.Read(into)
-		if kept < len(buf) {
-			kept += m
-		}
+		m, err := r.Read(buf[kept:])
+		kept = min(kept+m, excerptWindow)
 		if n += int64(m); n > limit {
 			return buf[:min(int64(kept), limit)], limit, errBodyTooLong
 		}

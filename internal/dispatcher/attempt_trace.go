@@ -33,7 +33,10 @@ type exchange struct {
 	lastCode  int // Status of the last one.
 
 	conn        *countingConn
-	writtenAt   int64 // conn.written when the connection was obtained.
+	offeredAt   int64 // The counters of conn when it was obtained.
+	writtenAt   int64
+	readAt      int64
+	premature   bool // The answer was there before the request.
 	remote      string
 	reused      bool
 	tlsVersion  string
@@ -42,9 +45,13 @@ type exchange struct {
 
 type span struct{ from, to time.Time }
 
-func (s span) length() time.Duration {
-	if s.from.IsZero() || s.to.IsZero() {
+// until returns the span's length; a span that is still open ends at end.
+func (s span) until(end time.Time) time.Duration {
+	switch {
+	case s.from.IsZero():
 		return 0
+	case s.to.IsZero() || s.to.After(end):
+		return max(0, end.Sub(s.from))
 	}
 	return s.to.Sub(s.from)
 }
@@ -99,7 +106,7 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	x.tlsVersion, x.fingerprint = version, fingerprint
 	x.conn = counter(info.Conn)
 	if x.conn != nil {
-		x.writtenAt = x.conn.written.Load()
+		x.offeredAt, x.writtenAt, x.readAt = x.conn.offered.Load(), x.conn.written.Load(), x.conn.read.Load()
 	}
 }
 
@@ -114,9 +121,24 @@ func describe(s tls.ConnectionState) (version, fingerprint string) {
 func (x *exchange) gotFirstByte() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.firstByte.IsZero() {
-		x.firstByte = x.now()
+	if !x.firstByte.IsZero() {
+		return
 	}
+	x.firstByte = x.now()
+	if x.conn != nil {
+		x.premature = x.conn.offered.Load() == x.offeredAt || x.conn.read.Load() == x.readAt
+	}
+}
+
+// tooEarly reports whether the answer was sent before the request was: a leftover
+// of an earlier exchange on the connection. net/http drops a connection on which it
+// finds one while the connection is idle, but one that is taken into use at that
+// moment takes the leftover for the new answer, and a delivery would count as
+// accepted by a receiver that never read it. HTTP/2 answers carry their stream.
+func (x *exchange) tooEarly(protoMajor int) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.premature && protoMajor == 1
 }
 
 func (x *exchange) gotInterim(code int, _ textproto.MIMEHeader) error {
@@ -145,7 +167,7 @@ func (x *exchange) interimSeen() (count, lastCode int) {
 }
 
 // report copies what was seen so far. Hooks that fire later change only x.
-func (x *exchange) report(r *Result) {
+func (x *exchange) report(r *Result, now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r.RemoteAddr, r.Reused = x.remote, x.reused
@@ -153,10 +175,15 @@ func (x *exchange) report(r *Result) {
 	if !x.firstByte.IsZero() && !x.ready.IsZero() {
 		r.FirstByte = x.firstByte.Sub(x.ready)
 	}
-	if x.reused {
-		return // A dial may have been started and then not been needed.
+	end := x.ready
+	if end.IsZero() {
+		end = now // The attempt ended while it was connecting.
 	}
-	r.Resolve, r.Connect, r.TLS = x.dns.length(), x.connect.length(), x.tls.length()
+	// The dial of this attempt may have lost to a connection that became free, or
+	// that another attempt had opened. Then it is no part of this call.
+	if !x.reused && !x.tls.to.After(end) && !x.connect.to.After(end) {
+		r.Resolve, r.Connect, r.TLS = x.dns.until(end), x.connect.until(end), x.tls.until(end)
+	}
 }
 
 // answered reports whether anything came back on the connection.

@@ -25,11 +25,14 @@ type child struct {
 	lifetime *os.File      // while open, the engine runs; the kernel closes it if we die
 	exited   chan struct{} // closed when the process is gone
 	exitErr  error         // why; read after exited
+
+	output string // the file it prints to
+	from   int64  // where its own output begins there
 }
 
 // launch starts a process for the engine. lock is inherited, not used.
 func launch(o Options, l layout, lock *os.File) (*child, error) {
-	stderr, err := openStderr(l)
+	stderr, from, err := openStderr(l)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +50,7 @@ func launch(o Options, l layout, lock *os.File) (*child, error) {
 	cmd.ExtraFiles = []*os.File{lifetimeR, lock} // descriptors 3 and 4
 	cmd.SysProcAttr = childAttributes()
 
-	c := &child{lifetime: lifetimeW, exited: make(chan struct{})}
+	c := &child{lifetime: lifetimeW, exited: make(chan struct{}), output: l.stderr(), from: from}
 	started := make(chan error, 1)
 	go func() {
 		// See childAttributes: the thread must live as long as the child.
@@ -122,7 +125,7 @@ func (c *child) started(ctx context.Context, o Options, l layout, a addresses) e
 	if errors.Is(err, errExited) {
 		err = fmt.Errorf("%w (%v)", errExited, c.exitErr)
 	}
-	tail := lastOutput(l)
+	tail := c.lastOutput()
 	if strings.Contains(tail, "Code: 76.") {
 		return fmt.Errorf("%w: a ClickHouse process that Waybill did not start runs in %s; stop it", ErrInUse, l.data())
 	}
@@ -131,25 +134,33 @@ func (c *child) started(ctx context.Context, o Options, l layout, a addresses) e
 
 var errExited = errors.New("the engine process ended")
 
-// openStderr opens what the engine prints apart from its log, mostly aborts.
-func openStderr(l layout) (*os.File, error) {
-	if info, err := os.Stat(l.stderr()); err == nil && info.Size() > stderrKeep {
+// openStderr opens what the engine prints apart from its log, mostly aborts. It
+// also returns where the next output will begin.
+func openStderr(l layout) (*os.File, int64, error) {
+	from := int64(0)
+	if info, err := os.Stat(l.stderr()); err == nil {
+		from = info.Size()
+	}
+	if from > stderrKeep {
 		if err := os.Rename(l.stderr(), l.stderr()+".1"); err != nil {
-			return nil, fmt.Errorf("rotate the engine's output: %w", err)
+			return nil, 0, fmt.Errorf("rotate the engine's output: %w", err)
 		}
+		from = 0
 	}
 	file, err := os.OpenFile(l.stderr(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("the engine's output: %w", err)
+		return nil, 0, fmt.Errorf("the engine's output: %w", err)
 	}
-	return file, nil
+	return file, from, nil
 }
 
-func lastOutput(l layout) string {
-	data, err := os.ReadFile(l.stderr())
+// lastOutput is the end of what this process printed, on one line.
+func (c *child) lastOutput() string {
+	data, err := os.ReadFile(c.output)
 	if err != nil {
 		return err.Error()
 	}
+	data = data[min(int(c.from), len(data)):]
 	if len(data) > stderrTail {
 		data = data[len(data)-stderrTail:]
 	}

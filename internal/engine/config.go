@@ -53,7 +53,7 @@ func (l layout) write(o Options, a addresses) error {
 }
 
 // configXML is sized for a small machine beside the rest of Waybill: a
-// background pool of four threads' worth of merges, small caches. Of the system
+// background pool of two threads, small caches. Of the system
 // logs only query_log is kept, a week of it: it answers who read the ledger.
 // The three merge_tree settings must stay below the pool's size, or the server
 // refuses to start.
@@ -71,7 +71,7 @@ func configXML(l layout, o Options, a addresses) string {
 		fmt.Fprintf(removed, "  <%s remove=\"1\"/>\n", log)
 	}
 	return fmt.Sprintf(`<clickhouse>
-  <logger><level>warning</level><log>%[1]s</log><errorlog>/dev/null</errorlog><size>10M</size><count>3</count></logger>
+  <logger><level>warning</level><log>%[1]s</log><size>10M</size><count>3</count></logger>
   <path>%[2]s/</path>
   <tmp_path>%[2]s/tmp/</tmp_path>
   <user_files_path>%[2]s/user_files/</user_files_path>

@@ -149,7 +149,8 @@ func (e *Engine) Restarts() int {
 }
 
 // Ready returns when the engine answers, which it does except while a process
-// that died is being replaced.
+// that died is being replaced. A death takes a moment to be noticed; OnExit says
+// when it was.
 func (e *Engine) Ready(ctx context.Context) error {
 	e.mu.Lock()
 	serving := e.serving

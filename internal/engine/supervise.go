@@ -27,7 +27,7 @@ func (e *Engine) supervise() {
 		if time.Since(began) > settled {
 			backoff = 0
 		}
-		e.noteExit(c.exitErr)
+		e.noteExit(c)
 		if !e.replace(&backoff) {
 			return
 		}
@@ -44,16 +44,16 @@ func (e *Engine) finish(c *child) {
 	e.current, e.serving, e.stopErr = nil, make(chan struct{}), err
 }
 
-func (e *Engine) noteExit(cause error) {
+func (e *Engine) noteExit(c *child) {
 	e.mu.Lock()
 	e.current, e.serving = nil, make(chan struct{})
 	e.restarts++
 	restarts := e.restarts
 	e.mu.Unlock()
-	e.options.Logger.Error().AnErr("cause", cause).Int("restarts", restarts).Str("last_words", lastOutput(e.layout)).
+	e.options.Logger.Error().AnErr("cause", c.exitErr).Int("restarts", restarts).Str("last_words", c.lastOutput()).
 		Msg("ClickHouse engine died; it is being restarted on the same ports")
 	if e.options.OnExit != nil {
-		e.options.OnExit(cause)
+		e.options.OnExit(c.exitErr)
 	}
 }
 

@@ -30,6 +30,16 @@ const (
 	SchemeTimestamped Scheme = "t,v1"
 )
 
+// Validate reports whether s is one of the three schemes. The error is a
+// *FieldError.
+func (s Scheme) Validate() error {
+	switch s {
+	case SchemeHMAC, SchemeEd25519, SchemeTimestamped:
+		return nil
+	}
+	return fieldErrorf("scheme", "unknown signature scheme %q; use %q, %q or %q", string(s), SchemeHMAC, SchemeEd25519, SchemeTimestamped)
+}
+
 // How a secret is written: one of these and standard base64 with padding.
 const (
 	PrefixHMAC           = "whsec_" // 24 to 64 random bytes
@@ -111,7 +121,7 @@ func ParseSecretFor(scheme Scheme, secret string) (Key, error) {
 		}
 		return parsePrivate(secret)
 	}
-	return Key{}, fmt.Errorf("secret: unknown signature scheme %q; use %s, %s or %s", scheme, SchemeHMAC, SchemeEd25519, SchemeTimestamped)
+	return Key{}, scheme.Validate()
 }
 
 func hmacKey(scheme Scheme, raw []byte, written string) Key {
@@ -157,6 +167,22 @@ func parsePublic(text string) (Key, error) {
 	}
 	public := ed25519.PublicKey(raw)
 	return Key{ID: publicID(public), Scheme: SchemeEd25519, sealed: seal(material{scheme: SchemeEd25519, public: public, written: text})}, nil
+}
+
+// Generate makes a key for this scheme from random, which should be
+// crypto/rand.Reader.
+func Generate(scheme Scheme, random io.Reader) (Key, error) {
+	switch scheme {
+	case SchemeEd25519:
+		return GenerateEd25519(random)
+	case SchemeHMAC, SchemeTimestamped:
+		k, err := GenerateHMAC(random)
+		if err != nil {
+			return Key{}, err
+		}
+		return ParseSecretFor(scheme, k.Reveal())
+	}
+	return Key{}, scheme.Validate()
 }
 
 // GenerateHMAC makes a SchemeHMAC key of 32 bytes from random, which should be

@@ -37,6 +37,7 @@ func TestSecretsThatAreRefused(t *testing.T) {
 		{"two spellings of one secret", "", "whsec_" + strings.Repeat("A", 42) + "B=", "not standard base64"},
 		{"a line break at the end", "", encoded("whsec_", 24) + "\n", "a line break after whsec_"},
 		{"a space in front", "", " " + encoded("whsec_", 24), "does not begin with"},
+		{"a public key that is no base64", "", "whpk_=", "not standard base64"},
 		{"a private key of 33 bytes", "", encoded("whsk_", 33), "33 bytes; a whsk_ key holds 64 (seed and public key) or 32 (seed)"},
 		{"halves of two pairs", "", encoded("whsk_", 64), "do not belong together"},
 		{"a public key of 31 bytes", "", encoded("whpk_", 31), "31 bytes; a whpk_ key holds 32"},
@@ -64,23 +65,19 @@ func TestSecretsThatAreRefused(t *testing.T) {
 }
 
 func TestGeneratedKeysAreReadBackFromWhatTheyReveal(t *testing.T) {
-	generate := map[envelope.Scheme]func() (envelope.Key, error){
-		envelope.SchemeHMAC:    func() (envelope.Key, error) { return envelope.GenerateHMAC(rand.Reader) },
-		envelope.SchemeEd25519: func() (envelope.Key, error) { return envelope.GenerateEd25519(rand.Reader) },
-	}
-	for scheme, make := range generate {
-		a, err := make()
+	for _, scheme := range []envelope.Scheme{envelope.SchemeHMAC, envelope.SchemeEd25519, envelope.SchemeTimestamped} {
+		a, err := envelope.Generate(scheme, rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := make()
+		b, err := envelope.Generate(scheme, rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if a.ID == b.ID || a.Reveal() == b.Reveal() {
 			t.Errorf("%s: two keys are the same", scheme)
 		}
-		back, err := envelope.ParseSecret(a.Reveal())
+		back, err := envelope.ParseSecretFor(scheme, a.Reveal())
 		if err != nil || back.ID != a.ID || back.Scheme != scheme || back.Reveal() != a.Reveal() {
 			t.Errorf("%s: %v came back as %v, %v", scheme, a, back, err)
 		}
@@ -91,12 +88,10 @@ func TestGeneratedKeysAreReadBackFromWhatTheyReveal(t *testing.T) {
 			t.Errorf("%s: signs %q (%v), read back %q (%v)", scheme, x, errX, y, errY)
 		}
 	}
-	short := bytes.NewReader([]byte("too short"))
-	if _, err := envelope.GenerateHMAC(short); err == nil {
-		t.Error("a secret was made of too little randomness")
-	}
-	if _, err := envelope.GenerateEd25519(short); err == nil {
-		t.Error("a key pair was made of too little randomness")
+	for _, scheme := range []envelope.Scheme{envelope.SchemeHMAC, envelope.SchemeEd25519, envelope.SchemeTimestamped, "v2", ""} {
+		if k, err := envelope.Generate(scheme, strings.NewReader("too short")); err == nil {
+			t.Errorf("%q: %v was made of nine bytes", scheme, k)
+		}
 	}
 }
 

@@ -42,10 +42,10 @@ func fieldErrorf(field, format string, args ...any) *FieldError {
 }
 
 // ValidateID reports whether s can be an event id: 1 to 128 visible ASCII
-// characters that need no escaping in a header or in JSON (so no space, quote,
-// backslash or comma), and no full stop, because signatures cover
-// "id.timestamp.body" and a full stop in the id would let one signature stand
-// for two messages. The error is a *FieldError.
+// characters that need no escaping in a header or in JSON: no space, quote,
+// backslash or comma. A full stop is allowed, although signatures cover
+// "id.timestamp.body": our timestamp is digits and our body a JSON object, so
+// no signature can stand for two messages. The error is a *FieldError.
 func ValidateID(s string) error {
 	if s == "" {
 		return &FieldError{"id", "empty"}
@@ -55,10 +55,8 @@ func ValidateID(s string) error {
 	}
 	for i := range len(s) {
 		switch c := s[i]; {
-		case c == '.':
-			return fieldErrorf("id", "a full stop at byte %d; signatures use it as their separator, so ids cannot hold one", i)
 		case c <= ' ' || c > '~' || c == '"' || c == '\\' || c == ',':
-			return fieldErrorf("id", "%s at byte %d; use visible ASCII without space, quote, backslash, comma or full stop", describe(s[i:]), i)
+			return fieldErrorf("id", "%s at byte %d; use visible ASCII without space, quote, backslash or comma", describe(s[i:]), i)
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ const maxUnixDigits = 12
 // What Verify returns; test with errors.Is. A receiver answers 400 to all but
 // ErrNoKeys, which is its own fault.
 var (
-	ErrNoKeys           = errors.New("no keys")
+	ErrNoKeys           = errors.New("no keys to sign or verify with; pass at least one")
 	ErrMissingHeader    = errors.New("missing header")
 	ErrRepeatedHeader   = errors.New("header given more than once")
 	ErrBadTimestamp     = errors.New("not a Unix time in whole seconds")
@@ -98,7 +98,7 @@ func (v *Verifier) Verify(header http.Header, body []byte) error {
 	timestamped := v.Keys[0].Scheme == SchemeTimestamped
 	for _, k := range v.Keys {
 		if !k.holds() {
-			return fmt.Errorf("%v was never parsed: %w", k, ErrNoKeys)
+			return fmt.Errorf("%v holds nothing for its scheme: %w", k, ErrNoKeys)
 		}
 		if (k.Scheme == SchemeTimestamped) != timestamped {
 			return ErrMixedSchemes

@@ -30,6 +30,7 @@ type bench struct {
 	conn     driver.Conn
 	subjects []subject
 	sample   [][]any
+	keep     bool // filled tables stay for the next run
 }
 
 // subject is what a question is about: an attempt somewhere in the ledger.
@@ -41,7 +42,7 @@ type subject struct {
 func main() {
 	rows := flag.Int("rows", 10_000_000, "ledger `records` to make")
 	only := flag.String("only", "", "comma-separated `names` of candidates; default all")
-	dir := flag.String("dir", "", "engine `directory`; default a temporary one, removed at the end")
+	dir := flag.String("dir", "", "engine `directory`, kept with its tables for the next run; default a temporary one, removed at the end")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
@@ -52,7 +53,8 @@ func main() {
 }
 
 func run(ctx context.Context, rows int, only, dir string) (err error) {
-	if dir == "" {
+	keep := dir != ""
+	if !keep {
 		if dir, err = os.MkdirTemp("", "schemabench-"); err != nil {
 			return err
 		}
@@ -68,6 +70,7 @@ func run(ctx context.Context, rows int, only, dir string) (err error) {
 		return err
 	}
 	defer b.conn.Close()
+	b.keep = keep
 	printHeader()
 	for _, c := range candidates() {
 		if only != "" && !slices.Contains(strings.Split(only, ","), c.name) {

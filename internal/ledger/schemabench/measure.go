@@ -57,23 +57,28 @@ type result struct {
 	biggestCols string
 }
 
-// measure fills the candidate from the source, lets merges settle, and asks.
+// measure fills the candidate from the source and asks the questions. Merges are
+// held off, so that all candidates answer from as many parts as the fill made,
+// about a million rows each: the state of a busy month, and the slower one.
 func (b bench) measure(ctx context.Context, c candidate) (result, error) {
 	r := result{candidate: c}
-	table := "records"
-	if err := b.conn.Exec(ctx, c.ddl(table)); err != nil {
+	table := "records_" + strings.ReplaceAll(c.name, "-", "_")
+	if err := b.conn.Exec(ctx, strings.Replace(c.ddl(table), "CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1)); err != nil {
 		return r, fmt.Errorf("%s: %w", c.name, err)
 	}
-	defer func() { _ = b.conn.Exec(ctx, "DROP TABLE "+table+" SYNC") }()
+	if !b.keep {
+		defer func() { _ = b.conn.Exec(ctx, "DROP TABLE "+table+" SYNC") }()
+	}
+	if err := b.conn.Exec(ctx, "SYSTEM STOP MERGES "+table); err != nil {
+		return r, fmt.Errorf("%s: %w", c.name, err)
+	}
 	began := time.Now()
 	list := strings.Join(c.stored(), ", ")
-	if err := b.conn.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM source ORDER BY idx SETTINGS max_threads = 2, max_insert_threads = 1", table, list, list)); err != nil {
+	// Filled by an earlier run in the same directory, it is not filled again.
+	if err := b.conn.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM source WHERE (SELECT count() FROM %s) = 0 ORDER BY idx SETTINGS max_threads = 2, max_insert_threads = 1", table, list, list, table)); err != nil {
 		return r, fmt.Errorf("%s: fill: %w", c.name, err)
 	}
 	r.fill = time.Since(began)
-	if err := b.settle(ctx, table); err != nil {
-		return r, fmt.Errorf("%s: merges: %w", c.name, err)
-	}
 	err := b.conn.QueryRow(ctx, "SELECT count(), sum(bytes_on_disk), sum(rows) FROM system.parts WHERE active AND database = currentDatabase() AND table = ?", table).
 		Scan(&r.parts, &r.bytes, &r.rows)
 	if err != nil {
@@ -96,28 +101,6 @@ func (b bench) measure(ctx context.Context, c candidate) (result, error) {
 		return r, fmt.Errorf("%s: insert: %w", c.name, err)
 	}
 	return r, nil
-}
-
-// settle waits until the engine has no more merges to do for the table.
-func (b bench) settle(ctx context.Context, table string) error {
-	poll := time.NewTicker(time.Second)
-	defer poll.Stop()
-	for quiet := 0; quiet < 3; { // between two merges the list is empty for a moment
-		var running uint64
-		if err := b.conn.QueryRow(ctx, "SELECT count() FROM system.merges WHERE table = ?", table).Scan(&running); err != nil {
-			return err
-		}
-		quiet++
-		if running > 0 {
-			quiet = 0
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
 }
 
 // ask runs the question about another event, endpoint and place each time.
