@@ -32,6 +32,7 @@ func (w *Waybill) startAPI(ctx context.Context, _ *registry.View) error {
 	if err != nil {
 		return err
 	}
+	w.control = c
 	mux := http.NewServeMux()
 	in.Routes(mux)
 	api.New(c).Routes(mux)

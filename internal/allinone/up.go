@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/engine"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -60,6 +61,7 @@ type Waybill struct {
 	js       jetstream.JetStream
 	dsn      string // ClickHouse, as the owner
 	ledger   *ledger.DB
+	control  *control.Control
 
 	failOnce sync.Once
 	failed   chan struct{} // closed when a part ended that must not
@@ -262,6 +264,9 @@ func (w *Waybill) announce() error {
 
 // Addresses of what runs.
 func (w *Waybill) Addresses() Addresses { return w.addresses }
+
+// Control acts on what runs, as the HTTP API does.
+func (w *Waybill) Control() *control.Control { return w.control }
 
 // Data is the absolute path of the data directory.
 func (w *Waybill) Data() string { return w.data.path }

@@ -37,6 +37,7 @@ Exit status: 0 done, 1 failed, 2 wrong use.`,
 	root.SetErr(err)
 	root.AddCommand(
 		upCommand(s),
+		demoCommand(s),
 		endpointCommand(s),
 		eventCommand(s),
 		deliveryCommand(s),

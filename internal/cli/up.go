@@ -103,7 +103,7 @@ Stop with Ctrl-C or SIGTERM; a second one ends the process at once.`,
 }
 
 // up runs everything until ctx ends or a part fails. then, if any, is called
-// once everything works; up ends when it returns an error or errDone.
+// once everything works, and up ends when it returns.
 func up(ctx context.Context, o allinone.Options, s stdio, then func(context.Context, *allinone.Waybill) error) (err error) {
 	w, err := allinone.Start(ctx, o)
 	if err != nil {
@@ -113,13 +113,17 @@ func up(ctx context.Context, o allinone.Options, s stdio, then func(context.Cont
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Stop()) }()
-	printAddresses(s.out, w, o.Log)
 	if then == nil {
+		printAddresses(s.out, w, o.Log)
 		return w.Wait(ctx)
 	}
 	run, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() { cancel(w.Wait(run)) }() // a part that fails ends what uses it
+	go func() { // a part that fails ends what uses it
+		if cause := w.Wait(run); cause != nil {
+			cancel(cause)
+		}
+	}()
 	err = then(run, w)
 	if cause := context.Cause(run); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
