@@ -89,6 +89,7 @@ type DeliveryFilter struct {
 	EndpointID string
 	EventType  string
 	State      string
+	Reason     string    // of what ended unfulfilled
 	Since      time.Time // owed at this time or later
 	Until      time.Time // owed before
 }
