@@ -106,7 +106,8 @@ func (l *ledger) Deliveries(_ context.Context, f control.DeliveryFilter, cursor 
 			started = d.EndpointID == cursor
 			continue
 		}
-		if f.EventID != "" && d.EventID != f.EventID || f.EndpointID != "" && d.EndpointID != f.EndpointID || f.State != "" && d.State != f.State {
+		if f.EventID != "" && d.EventID != f.EventID || f.EndpointID != "" && d.EndpointID != f.EndpointID || f.State != "" && d.State != f.State ||
+			f.Tenant != "" && d.Tenant != f.Tenant {
 			continue
 		}
 		if len(page.Deliveries) == limit {

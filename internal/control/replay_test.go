@@ -28,7 +28,7 @@ func (s *system) publish(tenant, id string) control.EventRecord {
 }
 
 func (s *system) owed(event, endpoint, state string, attempts int) {
-	s.ledger.deliveries = append(s.ledger.deliveries, control.Delivery{EventID: event, EndpointID: endpoint, State: state, Attempts: attempts})
+	s.ledger.deliveries = append(s.ledger.deliveries, control.Delivery{EventID: event, EndpointID: endpoint, Tenant: "default", State: state, Attempts: attempts})
 }
 
 // requests are what REPLAYS holds.
@@ -64,8 +64,10 @@ func TestAReplayGoesToAllWhoWereOwedTheEventAndTwiceInARowHappensTwice(t *testin
 	s.owed(rec.ID, a, control.StateDelivered, 1)
 	s.owed(rec.ID, b, control.StateDeadLettered, 8)
 	s.owed(rec.ID, c, control.StateDeadLettered, 8)
+	// The same id, used in another tenant on another day.
+	s.ledger.deliveries = append(s.ledger.deliveries, control.Delivery{EventID: rec.ID, EndpointID: "ep_other", Tenant: "globex", State: control.StateDelivered})
 	due := s.now.Add(time.Hour)
-	s.ledger.deliveries = append(s.ledger.deliveries, control.Delivery{EventID: rec.ID, EndpointID: d, State: control.StatePending, Attempts: 2, NextAttemptAt: due})
+	s.ledger.deliveries = append(s.ledger.deliveries, control.Delivery{EventID: rec.ID, EndpointID: d, Tenant: "default", State: control.StatePending, Attempts: 2, NextAttemptAt: due})
 
 	req := control.ReplayRequest{EventID: rec.ID, Actor: actor, Reason: "the receiver lost its data"}
 	first, err := s.Replay(s.ctx, req)
@@ -97,7 +99,7 @@ func TestAReplayGoesToAllWhoWereOwedTheEventAndTwiceInARowHappensTwice(t *testin
 func TestAReplayThatIsUnderWayIsNoObstacleToTheNext(t *testing.T) {
 	s := start(t, nil)
 	rec, ep := s.publish("default", "e1"), s.endpoint(nil).Endpoint.ID
-	s.ledger.deliveries = []control.Delivery{{EventID: rec.ID, EndpointID: ep, State: control.StatePending, Attempts: 3, ReplayID: "rpl_x"}}
+	s.ledger.deliveries = []control.Delivery{{EventID: rec.ID, EndpointID: ep, Tenant: "default", State: control.StatePending, Attempts: 3, ReplayID: "rpl_x"}}
 	if _, err := s.Replay(s.ctx, control.ReplayRequest{EventID: rec.ID, EndpointID: ep, Actor: actor, Reason: "again"}); err != nil {
 		t.Fatal(err)
 	}
