@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/record"
@@ -22,11 +23,7 @@ type Ledger interface {
 
 // ErrBadCursor is what a Ledger's Deliveries MUST return, wrapped or not, for a
 // cursor that it did not give.
-var ErrBadCursor = errorString("the cursor is not one that a page gave; leave it out to begin at the start")
-
-type errorString string
-
-func (e errorString) Error() string { return string(e) }
+var ErrBadCursor = errors.New("the cursor is not one that a page gave; leave it out to begin at the start")
 
 // Event states.
 const (
