@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,7 +39,13 @@ type claim struct {
 	Replay     string    `json:"replay,omitempty"`
 	Revision   uint64    `json:"endpoint_revision"`
 	URL        string    `json:"url"`
+	// Void, if set, says that no request is made under this claim: the chain of
+	// attempts ends here, for this reason.
+	Void ReasonCode `json:"void,omitempty"`
+	Why  string     `json:"why,omitempty"`
 }
+
+func (c claim) ended() Decision { return deadLetter(c.Void, c.Why) }
 
 // claims is the journal of attempts that were started.
 type claims struct {
@@ -64,8 +71,23 @@ func openClaims(ctx context.Context, js jetstream.JetStream, pub *stage.Publishe
 // take claims attempt number n. It returns the claim that was there before, if
 // there was one; nil means that the attempt is ours to make. earliest is when
 // attempt n can first have been claimed; suspect says that somebody may have.
+//
+// Where another chain ended with a void claim, no request has the number: it
+// is claimed once more, under an id that all who come after that chain agree on.
 func (c *claims) take(ctx context.Context, event, endpoint string, n int, mine claim, suspect bool, earliest time.Time) (*claim, error) {
-	id := streams.AttemptID(event, endpoint, n)
+	for round := 0; ; round++ {
+		id := streams.AttemptID(event, endpoint, n)
+		if round > 0 {
+			id = fmt.Sprintf("%s/v%d", id, round)
+		}
+		prior, err := c.takeID(ctx, id, endpoint, mine, suspect, earliest)
+		if err != nil || prior == nil || prior.Void == "" || prior.Replay == mine.Replay {
+			return prior, err
+		}
+	}
+}
+
+func (c *claims) takeID(ctx context.Context, id, endpoint string, mine claim, suspect bool, earliest time.Time) (*claim, error) {
 	subject := streams.ClaimSubject(endpoint)
 	if suspect && time.Since(earliest) > c.window-dedupeMargin {
 		// The stream may have forgotten the id: look for the claim itself.
@@ -103,36 +125,36 @@ func decodeClaim(data []byte, err error) (*claim, error) {
 	return &found, nil
 }
 
-// settleUnknown makes sure that the attempt of a claim whose process is gone is
-// on record, and returns its record: the one that the process left, or a new
-// one with the outcome unknown.
-func (c *claims) settleUnknown(ctx context.Context, unknown record.Record, startedAt time.Time) (record.Record, error) {
-	subject := streams.LedgerSubject(string(record.Attempt), unknown.Tenant)
+// settle puts an attempt on record, unless it is already, and returns the record
+// that stands. Two processes may state one attempt: the one that made it, and
+// one that took it for dead. The first record stands, and its decision alone is
+// carried out; mine says whether it is r.
+func (c *claims) settle(ctx context.Context, r record.Record, startedAt time.Time) (stands record.Record, mine bool, err error) {
+	m, err := r.Message()
+	if err != nil {
+		return r, false, err
+	}
+	var data []byte
 	if time.Since(startedAt) > c.window-dedupeMargin {
-		data, err := c.find(ctx, streams.Ledger, subject, unknown.ID, startedAt)
-		if err != nil {
-			return record.Record{}, err
+		data, err = c.find(ctx, streams.Ledger, m.Subject, r.ID, startedAt)
+	}
+	if err == nil && data == nil {
+		var ack *jetstream.PubAck
+		if ack, err = c.pub.Publish(ctx, m); err == nil {
+			if !ack.Duplicate {
+				return r, true, nil
+			}
+			data, err = c.get(ctx, streams.Ledger, ack.Sequence)
 		}
-		if data != nil {
-			return record.Decode(data)
-		}
 	}
-	m, err := unknown.Message()
 	if err != nil {
-		return record.Record{}, err
+		return record.Record{}, false, err
 	}
-	ack, err := c.pub.Publish(ctx, m)
-	if err != nil {
-		return record.Record{}, err
+	if bytes.Equal(data, m.Data) {
+		return r, true, nil // an earlier try of this very publish had been stored
 	}
-	if !ack.Duplicate {
-		return unknown, nil
-	}
-	data, err := c.get(ctx, streams.Ledger, ack.Sequence)
-	if err != nil {
-		return record.Record{}, err
-	}
-	return record.Decode(data)
+	stands, err = record.Decode(data)
+	return stands, false, err
 }
 
 // get reads one stored message.

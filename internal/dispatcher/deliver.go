@@ -64,7 +64,7 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 		}
 	}
 	if decision != nil {
-		return stage.Done(), d.deadLetter(ctx, task, endpoint, *decision)
+		return d.giveUp(ctx, m, task, endpoint, budget, *decision)
 	}
 	parked, ok := d.gates.enter(task.EndpointID, endpoint.MaxInFlight, time.Now())
 	if !ok {
@@ -74,6 +74,22 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 	defer func() { d.gates.leave(task.EndpointID, took) }()
 	s, took, err := d.attempt(ctx, m, task, endpoint, budget)
 	return s, err
+}
+
+// giveUp ends a delivery without another attempt: unless one was made that is
+// not settled, because whoever made it died or is being overtaken. The number is
+// claimed as for an attempt, so that nobody makes one later.
+func (d *Dispatcher) giveUp(ctx context.Context, m stage.Message, task delivery.Delivery, endpoint *registry.Endpoint, budget Budget, decision Decision) (stage.Settlement, error) {
+	mine := d.newClaim(task, endpoint, 0)
+	mine.Void, mine.Why = decision.Reason, decision.Why
+	number, prior, err := d.claim(ctx, m, task, mine)
+	if err != nil {
+		return stage.Settlement{}, err
+	}
+	if prior != nil {
+		return d.resume(ctx, task, endpoint, number, *prior, budget)
+	}
+	return stage.Done(), d.deadLetter(ctx, task, endpoint, decision)
 }
 
 // receiver finds the endpoint, or the decision that follows from its state.
@@ -131,7 +147,8 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		return stage.Done(), 0, d.deadLetter(ctx, task, endpoint, Undeliverable(ReasonInvalidEvent))
 	}
 	timeout := AttemptTimeout(budget, time.Now(), endpoint.Timeout)
-	number, mine, prior, err := d.claim(ctx, m, task, endpoint, timeout)
+	mine := d.newClaim(task, endpoint, timeout)
+	number, prior, err := d.claim(ctx, m, task, mine)
 	if err != nil {
 		return stage.Settlement{}, 0, err
 	}
@@ -153,27 +170,35 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	defer cancel()
 	decision := Decide(result.Facts(), task.Spent+1, budget, time.Now(), d.o.Random)
 	r := d.attemptRecord(task, endpoint, number, mine, signed, body, result, decision)
-	msg, err := r.Message()
+	stands, recorded, err := d.claims.settle(ctx, r, mine.StartedAt)
 	if err != nil {
 		return stage.Settlement{}, result.Total, err
 	}
-	if _, err := d.pub.Publish(ctx, msg); err != nil {
-		return stage.Settlement{}, result.Total, err
+	if !recorded {
+		// We were away so long that we were taken for dead: somebody else goes on.
+		d.log.Warn().Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Int("attempt", number).
+			Str("outcome", r.Outcome).Str("on_record", stands.Outcome).Msg("attempt.overtaken")
+		return stage.Leave(), result.Total, nil
 	}
 	d.observe(task, endpoint, &r, result)
 	task.Responded = task.Responded || result.GotResponse
 	return stage.Done(), result.Total, d.conclude(ctx, task, endpoint, number, decision)
 }
 
+func (d *Dispatcher) newClaim(task delivery.Delivery, endpoint *registry.Endpoint, timeout time.Duration) claim {
+	now := time.Now().UTC()
+	c := claim{AttemptID: ids.New(ids.Attempt, now), Dispatcher: d.o.Name, Boot: d.boot, StartedAt: now,
+		LeaseUntil: now.Add(timeout + leaseGrace), Replay: task.Replay}
+	if endpoint != nil {
+		c.Revision, c.URL = endpoint.Revision, record.SafeURL(endpoint.URL)
+	}
+	return c
+}
+
 // claim takes the next number that is free. A number that another chain took
 // (a replay beside the first deliveries, or two replays at once) is passed
 // over; one that this chain took before is returned as prior.
-func (d *Dispatcher) claim(ctx context.Context, m stage.Message, task delivery.Delivery, endpoint *registry.Endpoint, timeout time.Duration) (int, claim, *claim, error) {
-	now := time.Now().UTC()
-	mine := claim{
-		AttemptID: ids.New(ids.Attempt, now), Dispatcher: d.o.Name, Boot: d.boot, StartedAt: now,
-		LeaseUntil: now.Add(timeout + leaseGrace), Replay: task.Replay, Revision: endpoint.Revision, URL: record.SafeURL(endpoint.URL),
-	}
+func (d *Dispatcher) claim(ctx context.Context, m stage.Message, task delivery.Delivery, mine claim) (int, *claim, error) {
 	earliest := m.StoredAt
 	if task.Due.After(earliest) {
 		earliest = task.Due
@@ -181,10 +206,10 @@ func (d *Dispatcher) claim(ctx context.Context, m stage.Message, task delivery.D
 	for number := task.Attempts + 1; ; number++ {
 		prior, err := d.claims.take(ctx, task.EventID, task.EndpointID, number, mine, m.Deliveries > 1, earliest)
 		if err != nil {
-			return 0, mine, nil, err
+			return 0, nil, err
 		}
 		if prior == nil || prior.Replay == task.Replay {
-			return number, mine, prior, nil
+			return number, prior, nil
 		}
 	}
 }
@@ -193,6 +218,9 @@ func (d *Dispatcher) claim(ctx context.Context, m stage.Message, task delivery.D
 // no second request is made under that number. If the attempt's record exists,
 // what it decided is carried out; if not, its outcome is recorded as unknown.
 func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, number int, prior claim, budget Budget) (stage.Settlement, error) {
+	if prior.Void != "" { // it was given up, whatever has changed since
+		return stage.Done(), d.deadLetter(ctx, task, endpoint, prior.ended())
+	}
 	predecessor := prior.Boot == d.boot || d.o.Exclusive && prior.Dispatcher == d.o.Name
 	if left := time.Until(prior.LeaseUntil); left > 0 && !predecessor {
 		return stage.Later(left), nil // it may be running still
@@ -206,7 +234,7 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 		URL:   prior.URL, EndpointRevision: prior.Revision, Dispatcher: prior.Dispatcher, Software: d.o.Software,
 	}
 	setDecision(&unknown, decision)
-	r, err := d.claims.settleUnknown(ctx, unknown, prior.StartedAt)
+	r, _, err := d.claims.settle(ctx, unknown, prior.StartedAt)
 	if err != nil {
 		return stage.Settlement{}, err
 	}
@@ -228,7 +256,7 @@ func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpo
 		_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
 		return err
 	case VerdictDeadLetter:
-		if decision.DisableEndpoint {
+		if decision.DisableEndpoint && endpoint != nil {
 			if err := d.disable(ctx, endpoint); err != nil {
 				return err
 			}

@@ -21,6 +21,7 @@ func Check(h History) []Violation {
 	c.queues()
 	c.publishedEvents()
 	c.acceptedEvents()
+	c.replays()
 	for _, at := range c.order {
 		c.delivered(at, c.deliveries[at])
 	}
@@ -145,6 +146,17 @@ func (c *checker) acceptedEvents() {
 			want := row.Record.Endpoints
 			if got := len(c.owed[id]); got != want {
 				c.violated(RuleOwed, pair{event: id}, "%s says %d endpoints, %d are owed it", row.Record.Kind, want, got)
+			}
+		}
+	}
+}
+
+func (c *checker) replays() {
+	for _, r := range c.h.Replayed {
+		for _, endpoint := range r.Targets {
+			at := pair{r.EventID, endpoint}
+			if d := c.deliveries[at]; d == nil || d.chains[r.ID] == nil || !d.chains[r.ID].asked {
+				c.violated(RuleReplayed, at, "nothing is on record of replay %s", r.ID)
 			}
 		}
 	}

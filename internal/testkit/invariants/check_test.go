@@ -53,7 +53,8 @@ func story() []record.Record {
 
 func historyOf(records []record.Record) History {
 	h := History{Queued: map[string]uint64{"DELIVERIES": 0, "RETRY": 0}, Published: []Published{
-		{ID: "e1", Owed: []string{"good", "bad"}}, {ID: "e2"}, {ID: "e3", Invalid: true}}}
+		{ID: "e1", Owed: []string{"good", "bad"}}, {ID: "e2"}, {ID: "e3", Invalid: true}},
+		Replayed: []Replayed{{ID: "rpl", EventID: "e1", Targets: []string{"good", "bad"}}}}
 	for i, r := range records {
 		body, err := json.Marshal(r)
 		if err != nil {
@@ -175,6 +176,7 @@ func TestEachSpoiltObservationIsFound(t *testing.T) {
 		"a record that LEDGER lacks":          {func(h *History) { h.Stream = h.Stream[:len(h.Stream)-1] }, RuleEqual},
 		"a record in the middle that is lost": {func(h *History) { h.Stream = slices.Delete(h.Stream, 3, 4) }, RuleEqual},
 		"two records that changed places":     {func(h *History) { h.Stream[3], h.Stream[4] = h.Stream[4], h.Stream[3] }, RuleEqual},
+		"a replay that did not happen":        {func(h *History) { h.Replayed[0].ID = "rpl2" }, RuleReplayed},
 		"a byte of a record":                  {func(h *History) { h.Ledger[3].Body[5] ^= 1 }, RuleEqual},
 		"a record under another sequence":     {func(h *History) { h.Ledger[3].StreamSeq++ }, RuleEqual},
 		"an index that is missing":            {func(h *History) { h.Ledger[3].Idx++ }, RuleIndex},

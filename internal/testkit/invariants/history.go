@@ -13,6 +13,7 @@ import (
 // come to rest.
 type History struct {
 	Published []Published
+	Replayed  []Replayed
 	Requests  []Request
 	// Ledger is ClickHouse's table records, ordered by index.
 	Ledger []Row
@@ -32,6 +33,13 @@ type Published struct {
 	Owed []string
 	// Invalid: it must be on record as rejected.
 	Invalid bool
+}
+
+// Replayed is a replay whose operator was told that it will happen.
+type Replayed struct {
+	ID      string
+	EventID string
+	Targets []string // endpoints
 }
 
 // Request is one HTTP request that a receiver read whole.
@@ -76,6 +84,7 @@ type Rule string
 const (
 	RuleRecorded   Rule = "an acknowledged event is on record, once, as accepted, unmatched or rejected"
 	RuleOwed       Rule = "an accepted event is owed to every endpoint that matched"
+	RuleReplayed   Rule = "a replay that was confirmed is on record for each of its endpoints"
 	RuleEnded      Rule = "a delivery ends exactly once"
 	RuleOrder      Rule = "a delivery is owed before it is attempted, and not attempted after its end"
 	RuleNumbers    Rule = "the attempts of a delivery are numbered 1, 2, 3 … without a hole, each once"
@@ -93,6 +102,6 @@ const (
 
 // Rules lists every rule that Check applies.
 func Rules() []Rule {
-	return []Rule{RuleRecorded, RuleOwed, RuleEnded, RuleOrder, RuleNumbers, RuleOnRecord, RuleOneRequest, RuleDigest,
+	return []Rule{RuleRecorded, RuleOwed, RuleReplayed, RuleEnded, RuleOrder, RuleNumbers, RuleOnRecord, RuleOneRequest, RuleDigest,
 		RuleHappened, RuleSignature, RuleDue, RuleQueues, RuleEqual, RuleIndex, RuleGap}
 }
