@@ -199,12 +199,15 @@ func (d *Dispatcher) newClaim(task delivery.Delivery, endpoint *registry.Endpoin
 // (a replay beside the first deliveries, or two replays at once) is passed
 // over; one that this chain took before is returned as prior.
 func (d *Dispatcher) claim(ctx context.Context, m stage.Message, task delivery.Delivery, mine claim) (int, *claim, error) {
-	earliest := m.StoredAt
-	if task.Due.After(earliest) {
-		earliest = task.Due
+	suspectSince := time.Time{}
+	if m.Deliveries > 1 { // somebody held it before
+		suspectSince = m.StoredAt
+		if task.Due.After(suspectSince) {
+			suspectSince = task.Due
+		}
 	}
 	for number := task.Attempts + 1; ; number++ {
-		prior, err := d.claims.take(ctx, task.EventID, task.EndpointID, number, mine, m.Deliveries > 1, earliest)
+		prior, err := d.claims.take(ctx, task.EventID, task.EndpointID, number, mine, suspectSince)
 		if err != nil {
 			return 0, nil, err
 		}
