@@ -152,7 +152,7 @@ func TestAnEngineServesBothProtocolsLikeAServer(t *testing.T) {
 		}
 	}
 	mustExec(t, conn, "CREATE DATABASE ledger", "CREATE TABLE ledger.t (a UInt64) ENGINE = MergeTree ORDER BY a",
-		"INSERT INTO ledger.t SELECT number FROM numbers(10)", "SYSTEM FLUSH LOGS query_log")
+		"INSERT INTO ledger.t SELECT number FROM numbers(10)", "SYSTEM FLUSH LOGS")
 	if n := count(t, conn, "SELECT count() FROM system.query_log WHERE type = 'QueryFinish' AND query LIKE 'INSERT INTO ledger.t%'"); n != 1 {
 		t.Errorf("query_log holds %d finished inserts, want 1", n)
 	}
@@ -226,8 +226,13 @@ func TestADeadEngineIsReplacedOnTheSamePortsWithItsData(t *testing.T) {
 		if e.Pid() == before || e.Restarts() != int(round) {
 			t.Fatalf("pid %d after %d, %d restarts counted in round %d", e.Pid(), before, e.Restarts(), round)
 		}
-		if n := count(t, open(t, e.DSN("", "default")), "SELECT count() FROM ledger.t"); n != round {
+		conn := open(t, e.DSN("", "default"))
+		if n := count(t, conn, "SELECT count() FROM ledger.t"); n != round {
 			t.Fatalf("%d rows after round %d", n, round)
+		}
+		mustExec(t, conn, "SYSTEM FLUSH LOGS")
+		if n := count(t, conn, "SELECT uniqExact(toString(initial_query_start_time_microseconds)) FROM system.query_log WHERE query = 'SELECT count() FROM ledger.t' AND type = 'QueryFinish'"); n != round {
+			t.Fatalf("query_log remembers %d of %d rounds", n, round)
 		}
 	}
 }
@@ -309,67 +314,6 @@ func TestATakenPortIsNamed(t *testing.T) {
 			!strings.Contains(err.Error(), "already in use") {
 			t.Errorf("got %v, want an error that names %s and %s", err, taken.Addr(), flag)
 		}
-	}
-}
-
-func TestStopIsBoundedWithClientsConnected(t *testing.T) {
-	t.Parallel()
-	e := start(t, engine.Options{StopLimit: 30 * time.Second})
-	conn := open(t, e.DSN("", "default"))
-	mustExec(t, conn, "CREATE DATABASE ledger")
-	busy := make(chan error, 1)
-	go func() {
-		busy <- conn.Exec(context.Background(), "SELECT sleepEachRow(1) FROM numbers(600) SETTINGS max_block_size = 1, function_sleep_max_microseconds_per_block = 0")
-	}()
-	idle := open(t, e.DSN("", "default"))
-	if err := idle.Ping(within(t, 10*time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	stopped := e.Stop(context.Background())
-	took := time.Since(began)
-	t.Logf("stopped in %v: %v", took, stopped)
-	if took > 31*time.Second {
-		t.Errorf("stop took %v, beyond its limit of 30 s", took)
-	}
-	if stopped != nil {
-		t.Errorf("stop: %v", stopped)
-	}
-	<-busy
-}
-
-func TestStopKillsWhenItsContextEnds(t *testing.T) {
-	t.Parallel()
-	e := start(t, engine.Options{})
-	conn := open(t, e.DSN("", "default"))
-	if err := conn.Ping(within(t, 30*time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	now, cancel := context.WithCancel(context.Background())
-	cancel()
-	first := e.Stop(now)
-	if first == nil || !strings.Contains(first.Error(), "killed") {
-		t.Errorf("got %v, want to be told that the engine was killed", first)
-	}
-	if again := e.Stop(context.Background()); again == nil || again.Error() != first.Error() {
-		t.Errorf("a second Stop answered %v, the first %v", again, first)
-	}
-	<-e.Done()
-}
-
-func TestStopEndsAWaitForARestart(t *testing.T) {
-	t.Parallel()
-	exits := make(chan error, 8)
-	e := start(t, engine.Options{OnExit: func(err error) { exits <- err }})
-	if err := syscall.Kill(e.Pid(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	<-exits
-	if err := e.Stop(context.Background()); err != nil {
-		t.Error(err)
-	}
-	if err := e.Ready(within(t, time.Second)); err == nil {
-		t.Error("a stopped engine says it is ready")
 	}
 }
 
