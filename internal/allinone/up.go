@@ -284,6 +284,7 @@ func (w *Waybill) Wait(ctx context.Context) error {
 // Stop ends everything in the order in which work flows: nothing new is
 // accepted, what is in hand is finished, what is finished is stored.
 func (w *Waybill) Stop() error {
+	w.log.Info().Msg("up.stopping")
 	removeAddresses(w.data.join(AddressesName), w.o.AddressesFile)
 	return w.cleanup.Run(w.log)
 }

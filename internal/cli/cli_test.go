@@ -160,7 +160,7 @@ func TestACommandWithoutADeploymentSaysWhatWasTriedAndWhatToDo(t *testing.T) {
 		t.Run(strings.Join(args[:2], " "), func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			code, _, errs := run(t, "", args...)
-			if code != process.ExitFailed || !strings.Contains(errs, "nothing runs on data directory waybill-data; start it with: waybill up --data waybill-data") {
+			if code != process.ExitFailed || !strings.Contains(errs, "nothing runs on data directory ./waybill-data; start it with: waybill up --data ./waybill-data") {
 				t.Errorf("exit %d, %q", code, errs)
 			}
 			code, _, errs = run(t, "", append(args, "--addresses", "a.json")...)
