@@ -6,6 +6,7 @@ import (
 )
 
 func TestTheDemoEndsWithEvidenceThatHolds(t *testing.T) {
+	t.Parallel()
 	code, out, errs := waybill(t, "", append([]string{"demo", "--once"}, everyPort()...)...)
 	if code != 0 {
 		t.Fatalf("exit %d, %s", code, errs)

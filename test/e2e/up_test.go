@@ -28,6 +28,7 @@ type ack struct {
 }
 
 func TestAnEventIsDeliveredSignedAndOnRecord(t *testing.T) {
+	t.Parallel()
 	d := start(t, filepath.Join(t.TempDir(), "data"))
 	address, got := receiver(t, ok)
 	var e endpoint
@@ -136,6 +137,7 @@ func TestAnEventIsDeliveredSignedAndOnRecord(t *testing.T) {
 }
 
 func TestASecondCtrlCEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	d := start(t, filepath.Join(t.TempDir(), "data"), "--drain-timeout", "1m")
 	release := make(chan bool)
 	address, got := receiver(t, func() int { <-release; return http.StatusOK })
@@ -155,6 +157,7 @@ func TestASecondCtrlCEndsAtOnce(t *testing.T) {
 }
 
 func TestWhatRunsElsewhereCanBeUsed(t *testing.T) {
+	t.Parallel()
 	a := start(t, filepath.Join(t.TempDir(), "a"))
 	b := start(t, filepath.Join(t.TempDir(), "b"), "--nats-url", "nats://"+a.NATS,
 		"--clickhouse", "clickhouse://default@"+a.ClickHouseNative+"/waybill", "--partitions", "3")
@@ -182,6 +185,7 @@ func TestWhatRunsElsewhereCanBeUsed(t *testing.T) {
 }
 
 func TestATakenPortIsNamedWithItsFlag(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -231,7 +235,8 @@ func events(n int) string {
 }
 
 func TestNothingIsLostByCtrlCOrKill(t *testing.T) {
-	const n = 40
+	t.Parallel()
+	const n = 15
 	for _, how := range []struct {
 		name string
 		end  func(*testing.T, *deployment)
