@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"strings"
@@ -66,6 +67,9 @@ func FlagEnv(f *pflag.Flag) string {
 // to stderr as one line. The first interrupt asks for an orderly stop through
 // the command's context; the second ends the process at once.
 func Execute(root *cobra.Command, args []string, stderr io.Writer) int {
+	// net/http writes what receivers send it unasked to the standard logger: it
+	// belongs neither on a terminal nor in a log.
+	log.SetOutput(io.Discard)
 	ctx, stop := signalContext(stderr)
 	defer stop()
 	prepare(root)
@@ -108,7 +112,7 @@ func signalContext(stderr io.Writer) (context.Context, func()) {
 
 // prepare gives every command of the tree our conventions.
 func prepare(c *cobra.Command) {
-	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SilenceErrors, c.SilenceUsage, c.SuggestionsMinimumDistance = true, true, 2
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err} })
 	if !c.HasParent() {
 		c.Version = version.Version
