@@ -154,6 +154,7 @@ func TestASecondCtrlCEndsAtOnce(t *testing.T) {
 	if code := d.end(syscall.SIGINT); code != 1 || !strings.Contains(d.log.String(), "stopped at once by a second interrupt") {
 		t.Errorf("exit %d:\n%s", code, d.log)
 	}
+	start(t, d.dir) // waits for the engine, which ends by itself, to leave the directory
 }
 
 func TestWhatRunsElsewhereCanBeUsed(t *testing.T) {
