@@ -41,6 +41,28 @@ func EnvName(flag string) string {
 	return "WAYBILL_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// envAnnotation on a flag names its environment variable, where that is not EnvName.
+const envAnnotation = "waybill_env"
+
+// SetEnv gives a flag another environment variable than EnvName says; "" none.
+// It panics when there is no such flag.
+func SetEnv(flags *pflag.FlagSet, flag, env string) {
+	if err := flags.SetAnnotation(flag, envAnnotation, []string{env}); err != nil {
+		panic(err)
+	}
+}
+
+// FlagEnv is the environment variable of a flag; "" when it has none.
+func FlagEnv(f *pflag.Flag) string {
+	if env, ok := f.Annotations[envAnnotation]; ok {
+		return env[0]
+	}
+	if f.Name == "help" || f.Name == "version" {
+		return ""
+	}
+	return EnvName(f.Name)
+}
+
 // Execute runs a command tree and returns the process's exit status. Errors go
 // to stderr as one line. The first interrupt asks for an orderly stop through
 // the command's context; the second ends the process at once.
@@ -140,12 +162,16 @@ func noSuchCommand(c *cobra.Command, args []string) error {
 func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var failed error
 	flags.VisitAll(func(f *pflag.Flag) {
-		value, ok := lookup(EnvName(f.Name))
-		if f.Changed || !ok || value == "" || failed != nil {
+		env := FlagEnv(f)
+		if f.Changed || env == "" || failed != nil {
+			return
+		}
+		value, ok := lookup(env)
+		if !ok || value == "" {
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {
-			failed = fmt.Errorf("environment variable %s: %w", EnvName(f.Name), err)
+			failed = fmt.Errorf("environment variable %s: %w", env, err)
 		}
 	})
 	return failed

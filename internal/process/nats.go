@@ -26,7 +26,11 @@ func ConnectNATS(ctx context.Context, url, name, credentials string, patience ti
 		nats.MaxPingsOutstanding(2),
 		// Without a handler, a refused permission would show up as a timeout only.
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Error().Err(err).Msg("nats.error") }),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn().Err(err).Msg("nats.disconnected") }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil { // nil: we closed it
+				log.Warn().Err(err).Msg("nats.disconnected")
+			}
+		}),
 		nats.ReconnectHandler(func(c *nats.Conn) { log.Info().Str("url", c.ConnectedUrlRedacted()).Msg("nats.reconnected") }),
 	}
 	if credentials != "" {

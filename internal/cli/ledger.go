@@ -1,0 +1,16 @@
+package cli
+
+import (
+	"github.com/waybill-dev/waybill/internal/history"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// openLedger connects when the first question is asked, so that commands that
+// ask none need no ClickHouse.
+func openLedger(dsn string) (l history.History, closeLedger func(), err error) {
+	db, err := ledger.New(dsn)
+	if err != nil {
+		return l, nil, err
+	}
+	return history.New(db), func() { _ = db.Close() }, nil
+}
