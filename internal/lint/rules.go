@@ -157,6 +157,9 @@ var (
 // pattern finds an expression in any text file.
 func pattern(re *regexp.Regexp) func(File) []Found {
 	return func(f File) []Found {
+		if !re.MatchString(f.Text) {
+			return nil
+		}
 		var out []Found
 		line := 0
 		for text := range strings.Lines(f.Text) {
