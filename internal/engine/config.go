@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // bootUser is whom the library's engine runs its own statements as.
@@ -49,26 +51,46 @@ func (l layout) write(o Options, a addresses) error {
 			return fmt.Errorf("engine configuration: %w", err)
 		}
 	}
+	if o.Location.Library != "" {
+		return l.makeSystemDurable()
+	}
+	return nil
+}
+
+// makeSystemDurable makes the library's database "system" one that remembers its
+// tables. Left to itself the library keeps it in memory: after a restart
+// query_log's files are there and its table is not, the table cannot be made
+// again, and SYSTEM FLUSH LOGS hangs. A server does the same by itself.
+func (l layout) makeSystemDurable() error {
+	metadata := filepath.Join(l.data(), "metadata")
+	if err := os.MkdirAll(metadata, 0o700); err != nil {
+		return fmt.Errorf("engine data: %w", err)
+	}
+	file := filepath.Join(metadata, "system.sql")
+	if _, err := os.Stat(file); err == nil {
+		return nil
+	}
+	statement := fmt.Sprintf("ATTACH DATABASE _ UUID '%s' ENGINE = Atomic\n", uuid.New())
+	if err := os.WriteFile(file+".new", []byte(statement), 0o600); err != nil {
+		return fmt.Errorf("engine data: %w", err)
+	}
+	// Renamed last: the engine would refuse to start on half a file.
+	if err := os.Rename(file+".new", file); err != nil {
+		return fmt.Errorf("engine data: %w", err)
+	}
 	return nil
 }
 
 // configXML is sized for a small machine beside the rest of Waybill: a
 // background pool of two threads, small caches. Of the system
-// logs only query_log is kept, a week of it: it answers who read the ledger.
+// logs only query_log has a section here, which is what turns one on; a week of
+// it is kept: it answers who read the ledger.
 // The three merge_tree settings must stay below the pool's size, or the server
 // refuses to start.
 func configXML(l layout, o Options, a addresses) string {
 	memory := "<max_server_memory_usage_to_ram_ratio>0.5</max_server_memory_usage_to_ram_ratio>"
 	if o.MemoryLimit > 0 {
 		memory = fmt.Sprintf("<max_server_memory_usage>%d</max_server_memory_usage>", o.MemoryLimit)
-	}
-	removed := new(strings.Builder)
-	for _, log := range []string{
-		"asynchronous_insert_log", "asynchronous_metric_log", "background_schedule_pool_log", "backup_log", "blob_storage_log",
-		"crash_log", "error_log", "latency_log", "metric_log", "opentelemetry_span_log", "part_log", "processors_profile_log",
-		"query_metric_log", "query_thread_log", "query_views_log", "s3queue_log", "session_log", "text_log", "trace_log", "zookeeper_log",
-	} {
-		fmt.Fprintf(removed, "  <%s remove=\"1\"/>\n", log)
 	}
 	return fmt.Sprintf(`<clickhouse>
   <logger><level>warning</level><log>%[1]s</log><size>10M</size><count>3</count></logger>
@@ -100,13 +122,13 @@ func configXML(l layout, o Options, a addresses) string {
     <number_of_free_entries_in_pool_to_lower_max_size_of_merge>2</number_of_free_entries_in_pool_to_lower_max_size_of_merge>
     <number_of_free_entries_in_pool_to_execute_optimize_entire_partition>2</number_of_free_entries_in_pool_to_execute_optimize_entire_partition>
   </merge_tree>
-  <query_log replace="1">
+  <query_log>
     <database>system</database><table>query_log</table>
     <partition_by>event_date</partition_by><ttl>event_date + INTERVAL 7 DAY DELETE</ttl>
     <flush_interval_milliseconds>7500</flush_interval_milliseconds>
   </query_log>
-%[8]s</clickhouse>
-`, text(l.log()), text(l.data()), text(a.listenHost()), a.native.Port, a.http.Port, text(l.users()), memory, removed)
+</clickhouse>
+`, text(l.log()), text(l.data()), text(a.listenHost()), a.native.Port, a.http.Port, text(l.users()), memory)
 }
 
 // usersXML undoes the defaults in which clickhouse-local differs from a server.

@@ -154,7 +154,7 @@ func TestAnEngineServesBothProtocolsLikeAServer(t *testing.T) {
 		}
 	}
 	mustExec(t, conn, "CREATE DATABASE ledger", "CREATE TABLE ledger.t (a UInt64) ENGINE = MergeTree ORDER BY a",
-		"INSERT INTO ledger.t SELECT number FROM numbers(10)", "SYSTEM FLUSH LOGS query_log")
+		"INSERT INTO ledger.t SELECT number FROM numbers(10)", "SYSTEM FLUSH LOGS")
 	if n := count(t, conn, "SELECT count() FROM system.query_log WHERE type = 'QueryFinish' AND query LIKE 'INSERT INTO ledger.t%'"); n != 1 {
 		t.Errorf("query_log holds %d finished inserts, want 1", n)
 	}
@@ -228,8 +228,13 @@ func TestADeadEngineIsReplacedOnTheSamePortsWithItsData(t *testing.T) {
 		if e.Pid() == before || e.Restarts() != int(round) {
 			t.Fatalf("pid %d after %d, %d restarts counted in round %d", e.Pid(), before, e.Restarts(), round)
 		}
-		if n := count(t, open(t, e.DSN("", "default")), "SELECT count() FROM ledger.t"); n != round {
+		conn := open(t, e.DSN("", "default"))
+		if n := count(t, conn, "SELECT count() FROM ledger.t"); n != round {
 			t.Fatalf("%d rows after round %d", n, round)
+		}
+		mustExec(t, conn, "SYSTEM FLUSH LOGS")
+		if n := count(t, conn, "SELECT uniqExact(toString(initial_query_start_time_microseconds)) FROM system.query_log WHERE query = 'SELECT count() FROM ledger.t' AND type = 'QueryFinish'"); n != round {
+			t.Fatalf("query_log remembers %d of %d rounds", n, round)
 		}
 	}
 }

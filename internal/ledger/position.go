@@ -99,8 +99,8 @@ func (db *DB) IDs(ctx context.Context, from uint64, yield func(Digest)) error {
 // come again under other sequences.
 func (db *DB) Turned(ctx context.Context, from uint64, epoch int64) (bool, error) {
 	var turned bool
-	row := db.conn.QueryRow(ctx, `SELECT countIf(stream_epoch != ?) > 0 OR max(stream_seq) > argMax(stream_seq, idx)
-		OR uniqExact(stream_seq) < count() FROM records WHERE idx >= ?`, epoch, from)
+	row := db.conn.QueryRow(ctx, `SELECT countIf(stream_epoch != ? OR stream_seq <= before) > 0 FROM
+		(SELECT stream_epoch, stream_seq, lagInFrame(stream_seq) OVER (ORDER BY idx) AS before FROM records WHERE idx >= ?)`, epoch, from)
 	return turned, db.explain("reading the last sequences", row.Scan(&turned))
 }
 

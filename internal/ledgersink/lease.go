@@ -143,13 +143,22 @@ func (l *lease) renew(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, l.ttl/5)
 	defer cancel()
 	next, err := l.kv.Update(bounded, streams.LedgerSinkLease, []byte(l.sink.o.Name), revision)
-	switch {
-	case err == nil:
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		// Another revision. It is this sink's own when an earlier renewal was
+		// stored and its answer came too late.
+		var holder string
+		if holder, err = l.try(bounded); err == nil && holder != l.sink.o.Name {
+			return fmt.Errorf("%w: %q has it", errLeaseLost, holder)
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	if err == nil {
 		l.renewed(next, began)
 		return nil
-	case errors.Is(err, jetstream.ErrKeyExists): // another revision: expired, and taken by another
-		return fmt.Errorf("%w: %w", errLeaseLost, err)
-	case !time.Now().Before(until):
+	}
+	if !time.Now().Before(until) {
 		return fmt.Errorf("%w: %w", errLeaseLost, err)
 	}
 	return nil // the next tick tries again

@@ -169,7 +169,7 @@ const (
 func (s *Sink) Run(ctx context.Context) error {
 	pause := backoffMin
 	for ctx.Err() == nil {
-		began := time.Now()
+		stored := s.Status().Stored
 		err := s.hold(ctx)
 		if ctx.Err() != nil {
 			return nil
@@ -179,8 +179,8 @@ func (s *Sink) Run(ctx context.Context) error {
 			return fmt.Errorf("ledger-sink: %w", err)
 		}
 		s.report(err)
-		if time.Since(began) > 2*backoffMax {
-			pause = backoffMin
+		if s.Status().Stored > stored {
+			pause = backoffMin // it worked until something new went wrong
 		}
 		sleep(ctx, pause/2+rand.N(pause/2+1))
 		pause = min(2*pause, backoffMax)

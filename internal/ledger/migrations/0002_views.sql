@@ -40,7 +40,9 @@ SELECT
     last_outcome_ AS last_outcome,
     last_attempt_at_ AS last_attempt_at,
     if(state = 'pending' AND last_attempt_idx > last_owed_idx, planned_at, NULL) AS next_attempt_at,
-    replay_count_ AS replay_count
+    replay_count_ AS replay_count,
+    replay_id_ AS replay_id,
+    owed_idx_ AS owed_idx
 FROM
 (
     SELECT
@@ -64,9 +66,11 @@ FROM
         argMaxIf(tuple(next_attempt_at), (attempt, idx), kind = 'attempt').1 AS planned_at,
         maxIf(idx, kind = 'attempt') AS last_attempt_idx,
         maxIf(idx, kind = 'delivery.owed') AS last_owed_idx,
-        uniqExactIf(replay_id, kind = 'delivery.owed' AND replay_id != '') AS replay_count_
+        minOrNullIf(idx, kind = 'delivery.owed') AS owed_idx_,
+        uniqExactIf(replay_id, kind = 'delivery.owed' AND replay_id != '') AS replay_count_,
+        argMaxIf(replay_id, idx, kind = 'delivery.owed') AS replay_id_
     FROM records
-    WHERE kind IN ('delivery.owed', 'attempt', 'delivery.dead_lettered', 'delivery.cancelled')
+    WHERE kind IN ('delivery.owed', 'attempt', 'delivery.dead_lettered', 'delivery.cancelled') /* scope */
     GROUP BY tenant, event_id, endpoint_id
 );
 
@@ -77,7 +81,7 @@ SELECT
     e.8 AS url, e.9 AS actor, e.10 AS deliver_by, e.11 AS detail,
     if(empty(later), NULL, later[1].2) AS acknowledged_at,
     if(empty(later), '', later[1].4) AS acknowledged_by,
-    deliver_by IS NULL OR at <= deliver_by AS in_time
+    toBool(deliver_by IS NULL OR at <= deliver_by) AS in_time
 FROM
 (
     SELECT
@@ -98,7 +102,7 @@ SELECT
     if(empty(es), '', es[-1].4) AS escalation_outcome,
     if(empty(acks), NULL, acks[1].2) AS acknowledged_at,
     if(empty(acks), '', acks[1].4) AS acknowledged_by,
-    NOT empty(es) AND (deliver_by IS NULL OR escalated_at <= deliver_by) AS escalated_in_time,
+    toBool(notEmpty(es) AND (deliver_by IS NULL OR escalated_at <= deliver_by)) AS escalated_in_time,
     multiIf(delivered_at_ IS NOT NULL AND delivered_at_ > dead_lettered_at, 'delivered',
             delivered_at_ IS NOT NULL, 'delivered before',
             arrayExists(o -> o > d.1, owed), 'replayed',
@@ -116,7 +120,7 @@ FROM
         minOrNullIf(at, kind = 'attempt' AND class = 'delivered') AS delivered_at_
     FROM records
     WHERE kind IN ('delivery.dead_lettered', 'escalation', 'escalation.acknowledged', 'delivery.owed', 'attempt')
-        AND event_id IN (SELECT event_id FROM records WHERE kind = 'delivery.dead_lettered')
+        AND event_id IN (SELECT event_id FROM records WHERE kind = 'delivery.dead_lettered') /* scope */
     GROUP BY tenant, event_id, endpoint_id
 )
 ARRAY JOIN

@@ -1,0 +1,112 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/testkit"
+)
+
+// within points a DSN at another database of the same server.
+func within(d testkit.Database, database string) string {
+	return strings.Replace(d.DSN, "/"+d.Name, "/"+database, 1)
+}
+
+func TestTheDatabaseIsMadeAndManyMigratorsAtOnceMakeOneSchema(t *testing.T) {
+	d := testkit.ClickHouse(t)
+	name := d.Name + "_new"
+	dsn := within(d, name)
+	conn := connect(t, d.DSN)
+	t.Cleanup(func() {
+		if err := conn.Exec(context.Background(), "DROP DATABASE IF EXISTS "+name+" SYNC"); err != nil {
+			t.Error(err)
+		}
+	})
+	db, err := ledger.New(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.CheckSchema(context.Background()); !errors.Is(err, ledger.ErrNoSchema) || !strings.Contains(err.Error(), "waybill ledger migrate") {
+		t.Errorf("before: %v", err)
+	}
+	for range 2 { // the second round finds everything done
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				db, err := ledger.Open(context.Background(), dsn)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := db.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	if err := db.CheckSchema(context.Background()); err != nil {
+		t.Error(err)
+	}
+	compare(t, lines(t, conn, "SELECT (version, name) FROM "+name+".schema_versions ORDER BY version"), []string{"(1,'0001_records')", "(2,'0002_views')"})
+}
+
+func TestANewerDatabaseIsRefusedAndLeftAlone(t *testing.T) {
+	db, conn, _ := open(t)
+	if err := conn.Exec(context.Background(), "INSERT INTO schema_versions (version, name) VALUES (9, 'from the future')"); err != nil {
+		t.Fatal(err)
+	}
+	err := db.Migrate(context.Background())
+	if !errors.Is(err, ledger.ErrNewerSchema) || !strings.Contains(err.Error(), "version 9") || !strings.Contains(err.Error(), "run the newer version") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnErrorSaysWhatIsWrongAndWhetherToTryAgain(t *testing.T) {
+	d := testkit.ClickHouse(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct {
+		name, dsn, want string
+		again           bool
+	}{
+		{"nobody listens", "clickhouse://" + nobody + "/waybill", "cannot reach ClickHouse at " + nobody, true},
+		{"an unknown user", strings.Replace(d.DSN, "://", "://nobody:secret@", 1), "user", false},
+		{"not a DSN", "localhost:9000", "want clickhouse://host:9000/database", false},
+		{"another protocol", "http://localhost:8123/waybill", "want the native protocol", false},
+		{"a database that is no name", "clickhouse://localhost/a-b", `database "a-b"`, false},
+	}
+	if i := strings.Index(d.DSN, "@"); i > 0 {
+		cases[1].dsn = "clickhouse://nobody:secret" + d.DSN[i:]
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			_, err := ledger.Open(ctx, c.dsn)
+			if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, ledger.ErrUnavailable) != c.again {
+				t.Errorf("got %v (try again: %v); want %q, %v", err, errors.Is(err, ledger.ErrUnavailable), c.want, c.again)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("the error shows the password: %v", err)
+			}
+		})
+	}
+	db, err := ledger.New("clickhouse://localhost:9000")
+	if err != nil || db.Database() != "waybill" {
+		t.Errorf("the default database: %v, %v", db.Database(), err)
+	}
+}

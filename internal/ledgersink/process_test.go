@@ -1,0 +1,148 @@
+package ledgersink_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// process is a sink in a process of its own.
+type process struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	// said has each line of its log; closed when it ends.
+	said chan string
+}
+
+func (h *harness) startProcess(t *testing.T) *process {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), sinkProcess+"="+h.nats.URL+" "+h.dsn)
+	out, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, cmd: cmd, said: make(chan string, 10_000)}
+	go func() {
+		defer close(p.said)
+		for lines := bufio.NewScanner(io.TeeReader(out, h.log)); lines.Scan(); {
+			p.said <- lines.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		p.signal(syscall.SIGKILL)
+		_ = cmd.Wait() // it was killed
+	})
+	return p
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil && err != os.ErrProcessDone {
+		p.t.Error(err)
+	}
+}
+
+// waitFor waits until the process says what.
+func (p *process) waitFor(what string) {
+	p.t.Helper()
+	end := time.NewTimer(patience)
+	defer end.Stop()
+	for {
+		select {
+		case line, ok := <-p.said:
+			if !ok {
+				p.t.Fatalf("the sink ended before it said %q", what)
+			}
+			if strings.Contains(line, what) {
+				return
+			}
+		case <-end.C:
+			p.t.Fatalf("the sink did not say %q", what)
+		}
+	}
+}
+
+func (h *harness) waitRows(t *testing.T, n int) {
+	t.Helper()
+	eventually(t, "all records are in ClickHouse", func() bool {
+		var have uint64
+		if err := h.conn.QueryRow(context.Background(), "SELECT count() FROM records").Scan(&have); err != nil {
+			t.Fatal(err)
+		}
+		return have >= uint64(n)
+	})
+}
+
+func TestOneSinkWritesAndASecondTakesOver(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		end    syscall.Signal
+		within time.Duration // the lease's 5 s, and what a busy machine adds
+	}{
+		{"at once when the first is told to stop", syscall.SIGTERM, 5 * time.Second},
+		{"when the lease of a killed one has run out", syscall.SIGKILL, 30 * time.Second},
+		{"when the lease of a frozen one has run out, which does no harm when it goes on", syscall.SIGSTOP, 30 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHarness(t)
+			if err := h.db().Migrate(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			first := h.startProcess(t)
+			first.waitFor("ledger_sink.writing")
+			second := h.startProcess(t)
+			second.waitFor("ledger_sink.standby")
+			h.publish(500)
+			// The signal comes while it writes.
+			first.signal(c.end)
+			began := time.Now()
+			h.publish(300)
+			second.waitFor("ledger_sink.writing")
+			if took := time.Since(began); took > c.within {
+				t.Errorf("took over after %s, want %s at most", took, c.within)
+			}
+			h.waitRows(t, 800)
+			if c.end == syscall.SIGSTOP {
+				h.publish(300)
+				first.signal(syscall.SIGCONT)
+				h.publish(300)
+				first.waitFor("lease")
+				h.waitRows(t, 1400)
+			}
+			h.check(h.sent)
+		})
+	}
+}
+
+func TestSinksThatAreKilledAgainAndAgain(t *testing.T) {
+	h := newHarness(t)
+	if err := h.db().Migrate(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 4 {
+		p := h.startProcess(t)
+		p.waitFor("ledger_sink.writing")
+		for range 5 {
+			h.publish(200)
+		}
+		h.waitRows(t, round*1000+1+h.rnd.IntN(900))
+		p.signal(syscall.SIGKILL)
+	}
+	h.startProcess(t)
+	h.waitRows(t, len(h.sent))
+	h.check(h.sent)
+}
