@@ -1,3 +1,5 @@
+//lint:long every case breaks the same pipeline
+
 package pipeline_test
 
 import (
