@@ -66,7 +66,7 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 	if decision != nil {
 		return stage.Done(), d.deadLetter(ctx, task, endpoint, *decision)
 	}
-	parked, ok := d.gates.enter(task.EndpointID, endpoint.MaxInFlight, time.Now())
+	parked, ok := d.gates.enter(ctx, task.EndpointID, endpoint.MaxInFlight)
 	if !ok {
 		return d.moveAside(ctx, m, task, parked)
 	}

@@ -1,32 +1,44 @@
 package dispatcher
 
 import (
+	"context"
 	"sync"
 	"time"
 )
 
 const (
+	// maxQueueing is how long a task may expect to wait in memory for its
+	// endpoint. An endpoint that answers fast has a queue that moves; one that
+	// does not has its tasks moved aside, where they cost the others nothing.
+	maxQueueing = 100 * time.Millisecond
 	// minParked keeps a task that is moved aside from coming back before the
 	// move has paid for itself.
-	minParked = 20 * time.Millisecond
+	minParked = 200 * time.Millisecond
 	// maxParked bounds the guess of a slow endpoint's pace, so that one that
 	// recovers is used again soon.
 	maxParked = 30 * time.Second
 	// firstGuess is how long a request takes to an endpoint never called before.
-	firstGuess = 100 * time.Millisecond
+	firstGuess = 10 * time.Millisecond
 	// idleGates is how many endpoints without work are remembered.
 	idleGates = 10_000
 )
 
-// gates hold the requests in flight of each endpoint to its cap, and spread
-// what is over the cap over the time that the endpoint will need for it.
+// gates hold the requests in flight of each endpoint to its cap. What is over
+// the cap waits in memory as long as the endpoint is fast, and is spread over
+// the time that the endpoint will need otherwise.
 type gates struct {
-	mu sync.Mutex
-	by map[string]*gate
+	// most is how many tasks may wait in memory for all endpoints together: the
+	// rest of what is in hand stays free for endpoints that are not at their cap.
+	most int
+
+	mu      sync.Mutex // guards what follows, and every gate
+	by      map[string]*gate
+	waiting int
 }
 
 type gate struct {
 	inFlight int
+	waiters  []chan struct{} // closed when a place is handed over, the oldest first
 	// deliveries in hand, by event and replay, so that two messages for one
 	// delivery in one process do not take each other for a crashed one's.
 	held map[string]struct{}
@@ -34,35 +46,83 @@ type gate struct {
 	next time.Time     // when the next parked task's turn is
 }
 
-// enter takes a place, if the endpoint has one free. leave MUST follow. When it
-// has none, it says how long the task should be moved aside.
-func (g *gates) enter(endpoint string, most int, now time.Time) (parked time.Duration, ok bool) {
+func newGates(most int) *gates { return &gates{most: most, by: map[string]*gate{}} }
+
+// enter takes a place, waiting for one if that will not be long. leave MUST
+// follow when ok. Otherwise parked says how long to move the task aside.
+func (g *gates) enter(ctx context.Context, endpoint string, most int) (parked time.Duration, ok bool) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	e := g.gate(endpoint)
 	if e.inFlight < most {
 		e.inFlight++
+		g.mu.Unlock()
 		return 0, true
 	}
+	pace := e.took / time.Duration(most)
+	if g.waiting >= g.most || time.Duration(len(e.waiters)+1)*pace > maxQueueing {
+		defer g.mu.Unlock()
+		return e.park(pace), false
+	}
+	turn := make(chan struct{})
+	e.waiters = append(e.waiters, turn)
+	g.waiting++
+	g.mu.Unlock()
+
+	// The guess may be wrong: an endpoint that stops answering while we wait.
+	patience := time.NewTimer(2 * maxQueueing)
+	defer patience.Stop()
+	select {
+	case <-turn:
+		return 0, true
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	return g.giveUp(e, turn, pace)
+}
+
+// giveUp leaves the queue, unless a place was handed over meanwhile.
+func (g *gates) giveUp(e *gate, turn chan struct{}, pace time.Duration) (time.Duration, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i, w := range e.waiters {
+		if w == turn {
+			e.waiters = append(e.waiters[:i], e.waiters[i+1:]...)
+			g.waiting--
+			return e.park(pace), false
+		}
+	}
+	return 0, true
+}
+
+// park reserves the next turn behind everything that was parked before.
+func (e *gate) park(pace time.Duration) time.Duration {
+	now := time.Now()
 	if e.next.Before(now) {
 		e.next = now
 	}
-	e.next = e.next.Add(e.took / time.Duration(most))
+	e.next = e.next.Add(pace)
 	if limit := now.Add(maxParked); e.next.After(limit) {
 		e.next = limit
 	}
-	return max(e.next.Sub(now), minParked), false
+	return max(e.next.Sub(now), minParked)
 }
 
-// leave gives the place back. took is what the request lasted; 0: none was made.
+// leave hands the place to the next in the queue, or gives it back. took is
+// what the request lasted; 0: none was made.
 func (g *gates) leave(endpoint string, took time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := g.gate(endpoint)
-	e.inFlight--
 	if took > 0 {
 		e.took += (took - e.took) / 8
 	}
+	if len(e.waiters) > 0 {
+		close(e.waiters[0])
+		e.waiters = e.waiters[1:]
+		g.waiting--
+		return
+	}
+	e.inFlight--
 	g.forget(endpoint, e)
 }
 
