@@ -45,6 +45,7 @@ CREATE TABLE IF NOT EXISTS records
     no_msg_id Bool ALIAS JSONExtractBool(body, 'no_msg_id'),
     nats_subject String ALIAS JSONExtractString(body, 'nats_subject'),
     detail String ALIAS JSONExtractString(body, 'detail'),
+    error String ALIAS JSONExtractString(body, 'error'),
     resolve_us Int64 ALIAS JSONExtractInt(body, 'resolve_us'),
     connect_us Int64 ALIAS JSONExtractInt(body, 'connect_us'),
     tls_us Int64 ALIAS JSONExtractInt(body, 'tls_us'),
