@@ -27,8 +27,9 @@ has stored them. Run any number beside each other.`,
 			f.IntVar(&o.MaxEventBytes, "max-event-bytes", envelope.MaxEventBytes, "largest event, in bytes; the same in every stage")
 		},
 		Run: func(ctx context.Context, env *process.Env) error {
-			if o.MaxEventBytes < 1 || int64(o.MaxEventBytes) > env.NATS.MaxPayload() {
-				return process.Usagef("--max-event-bytes %d: want 1 to %d, which is what NATS takes", o.MaxEventBytes, env.NATS.MaxPayload())
+			// The event travels to each endpoint with headers of its own.
+			if most := env.NATS.MaxPayload() - 16<<10; o.MaxEventBytes < 1 || int64(o.MaxEventBytes) > most {
+				return process.Usagef("--max-event-bytes %d: want 1 to %d, which is what NATS takes (max_payload)", o.MaxEventBytes, most)
 			}
 			o.NC, o.Metrics = env.NATS, env.Metrics
 			stage, err := ingest.New(o)

@@ -41,6 +41,18 @@ func (a *API) Routes(mux *http.ServeMux) {
 	mux.Handle("/v1/", problem.Guard(http.HandlerFunc(problem.NotFound)))
 }
 
+// Methods lists every route that Routes adds, as "GET /v1/endpoints", sorted.
+func (a *API) Methods() []string {
+	var out []string
+	for path, methods := range a.table() {
+		for m := range methods {
+			out = append(out, m+" "+path)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // table is every route.
 func (a *API) table() map[string]map[string]handler {
 	return map[string]map[string]handler{

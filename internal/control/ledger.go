@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/record"
@@ -22,18 +23,20 @@ type Ledger interface {
 
 // ErrBadCursor is what a Ledger's Deliveries MUST return, wrapped or not, for a
 // cursor that it did not give.
-var ErrBadCursor = errorString("the cursor is not one that a page gave; leave it out to begin at the start")
+var ErrBadCursor = errors.New("the cursor is not one that a page gave; leave it out to begin at the start")
 
-type errorString string
-
-func (e errorString) Error() string { return string(e) }
+// Event states.
+const (
+	EventAccepted  = "accepted"
+	EventUnmatched = "unmatched" // owed to nobody
+	EventRejected  = "rejected"  // could not be read as an event
+)
 
 // EventRecord is what is on record of an event: never its data.
 type EventRecord struct {
-	ID     string `json:"id"`
-	Tenant string `json:"tenant"`
-	Type   string `json:"type,omitempty"`
-	// State: accepted, unmatched (owed to nobody) or rejected.
+	ID          string    `json:"id"`
+	Tenant      string    `json:"tenant"`
+	Type        string    `json:"type,omitempty"`
 	State       string    `json:"state"`
 	Timestamp   time.Time `json:"timestamp,omitzero"` // the producer's
 	StoredAt    time.Time `json:"stored_at,omitzero"` // in EVENTS
@@ -83,6 +86,7 @@ type DeliveryFilter struct {
 	EndpointID string
 	EventType  string
 	State      string
+	Reason     string    // of what ended unfulfilled
 	Since      time.Time // owed at this time or later
 	Until      time.Time // owed before
 }

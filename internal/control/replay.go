@@ -58,10 +58,13 @@ func (c *Control) Replay(ctx context.Context, r ReplayRequest) (Replay, error) {
 	if err != nil {
 		return Replay{}, err
 	}
+	if rec.State == EventRejected {
+		return Replay{}, failure(CodeNothingToReplay, "event %s was rejected (%s); what was published cannot be sent to anybody", rec.ID, rec.Reason)
+	}
 	if _, err := c.stored(ctx, rec); err != nil {
 		return Replay{}, err
 	}
-	owed, err := c.owed(ctx, r)
+	owed, err := c.owed(ctx, rec, r)
 	if err != nil {
 		return Replay{}, err
 	}
@@ -83,9 +86,11 @@ func (c *Control) Replay(ctx context.Context, r ReplayRequest) (Replay, error) {
 }
 
 // owed returns the event's deliveries; only the named endpoint's if one is named.
-func (c *Control) owed(ctx context.Context, r ReplayRequest) ([]Delivery, error) {
+// Of its tenant alone: once the dedupe window is over, an id can come again in
+// another one.
+func (c *Control) owed(ctx context.Context, rec EventRecord, r ReplayRequest) ([]Delivery, error) {
 	var all []Delivery
-	filter, cursor := DeliveryFilter{EventID: r.EventID, EndpointID: r.EndpointID}, ""
+	filter, cursor := DeliveryFilter{Tenant: rec.Tenant, EventID: r.EventID, EndpointID: r.EndpointID}, ""
 	for {
 		page, err := c.Deliveries(ctx, filter, cursor, MaxPage)
 		if err != nil {

@@ -19,7 +19,7 @@ const (
 	defaultTimeout     = 10 * time.Second // What receivers are promised.
 	defaultMaxResponse = 64 << 10
 	defaultMaxHeader   = 64 << 10
-	defaultIdle        = 64
+	defaultIdle        = 1024
 	defaultIdleTimeout = 90 * time.Second
 
 	// maxStaleDials bounds how many idle connections may turn out to be closed
@@ -36,12 +36,13 @@ type Options struct {
 	MaxResponse    int64         // Body bytes read per response. Default 64 KiB.
 	MaxHeader      int64         // Header bytes read per response. Default 64 KiB.
 	UserAgent      string        // For requests that set none. Default "Waybill".
-	MaxIdlePerHost int           // Idle connections kept per receiver. Default 64.
+	MaxIdlePerHost int           // Idle connections kept per receiver. Default 1024.
 	IdleTimeout    time.Duration // How long one is kept. Default 90 s.
 
 	// Redact cleans what a receiver sent before it goes on record. Its input is
-	// valid UTF-8. Default: redact.Default.
-	Redact func([]byte) []byte
+	// valid UTF-8; it returns what is left and how many places it removed.
+	// Default: redact.Default.
+	Redact func([]byte) ([]byte, int)
 
 	RootCAs  *x509.CertPool   // Optional; default: the system's. Verification cannot be turned off.
 	Resolver *net.Resolver    // Optional; default: the system's.
@@ -81,6 +82,7 @@ type Result struct {
 	ResponseHeaders map[string]string // Lower-case names; only those worth keeping.
 	Excerpt         string            // First 1 KiB of the body after redaction; valid UTF-8.
 	ResponseBytes   int64             // Body bytes read.
+	Redactions      int               // Places removed from headers and excerpt.
 	Truncated       bool              // The body went on, or broke off, beyond ResponseBytes.
 	RetryAfter      time.Duration     // From 429 and 503; 0 when absent or not sensible.
 }
@@ -106,8 +108,7 @@ func NewClient(o Options) *Client {
 	setDefault(&o.MaxIdlePerHost, defaultIdle)
 	setDefault(&o.IdleTimeout, defaultIdleTimeout)
 	if o.Redact == nil {
-		r := redact.Default()
-		o.Redact = func(b []byte) []byte { out, _ := r.Redact(b); return out }
+		o.Redact = redact.Default().Redact
 	}
 	if o.Now == nil {
 		o.Now = time.Now

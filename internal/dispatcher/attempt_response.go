@@ -38,7 +38,12 @@ func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit ti
 	res.Status = resp.StatusCode
 	res.HTTPVersion = strconv.Itoa(resp.ProtoMajor) + "." + strconv.Itoa(resp.ProtoMinor)
 	res.setOutcome(StatusOutcome(resp.StatusCode))
-	res.ResponseHeaders = keepHeaders(resp.Header, c.opts.Redact)
+	clean := func(b []byte) []byte {
+		out, removed := c.opts.Redact(b)
+		res.Redactions += removed
+		return out
+	}
+	res.ResponseHeaders = keepHeaders(resp.Header, clean)
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
 		res.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), c.opts.Now())
 	}
@@ -64,7 +69,7 @@ func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit ti
 		}
 	}
 	if e := resp.Header.Get("Content-Encoding"); e == "" || strings.EqualFold(e, "identity") {
-		res.Excerpt = excerpt(head, res.Truncated || n > int64(len(head)), c.opts.Redact)
+		res.Excerpt = excerpt(head, res.Truncated || n > int64(len(head)), clean)
 	}
 }
 

@@ -191,9 +191,12 @@ func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func(
 		return spent(responded)
 	}
 	why := "the schedule allows another attempt"
-	if f.RetryAfter > delay {
-		delay = f.RetryAfter
-		why = "the receiver asked to wait longer than the schedule does"
+	switch {
+	case f.Outcome == OutcomeUnknown || f.Outcome == OutcomeInterrupted:
+		// The failure was ours: there is nothing to spare the receiver from.
+		delay, why = 0, "the attempt was cut short on our side; another one follows at once"
+	case f.RetryAfter > delay:
+		delay, why = f.RetryAfter, "the receiver asked to wait longer than the schedule does"
 	}
 	at := now.Add(delay)
 	if over(at) {

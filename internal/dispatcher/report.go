@@ -24,7 +24,7 @@ func (d *Dispatcher) attemptRecord(task delivery.Delivery, endpoint *registry.En
 		HTTPVersion: res.HTTPVersion, TLSVersion: res.TLSVersion, PeerFingerprint: res.PeerFingerprint,
 		PayloadDigest: envelope.DigestHex(body), PayloadBytes: len(body), SignatureScheme: string(endpoint.Scheme),
 		SignedAt: signed.UTC().Truncate(time.Second), ResponseHeaders: res.ResponseHeaders, ResponseExcerpt: res.Excerpt,
-		ResponseBytes: res.ResponseBytes, ResponseTruncated: res.Truncated,
+		ResponseBytes: res.ResponseBytes, ResponseTruncated: res.Truncated, Redactions: res.Redactions,
 		Dispatcher: d.o.Name, Software: d.o.Software,
 	}
 	if keys, err := endpoint.Keys(signed); err == nil {

@@ -1,3 +1,5 @@
+//lint:long everything is tested on the same engine
+
 package engine_test
 
 import (

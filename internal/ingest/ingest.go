@@ -7,14 +7,17 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/problem"
 	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 // Path is where events are posted.
@@ -38,6 +41,10 @@ const (
 	// retryAfter is what a producer is asked to wait when an event cannot be
 	// stored: long enough for a change of leader.
 	retryAfter = 2 * time.Second
+	// maxBuffered bounds the bodies in memory, all requests together. Past it
+	// producers are asked to wait, rather than the process be killed with what
+	// others have in hand.
+	maxBuffered = 256 << 20
 )
 
 // Options of New. All are required unless marked Optional.
@@ -50,6 +57,8 @@ type Options struct {
 	AckTimeout time.Duration
 	// BodyTimeout bounds the reading of a request's body. Optional: 20 s.
 	BodyTimeout time.Duration
+	// MaxBuffered bounds the bytes of bodies in memory at once. Optional: 256 MiB.
+	MaxBuffered int64
 	// Now is the clock that assigns timestamps. Optional: time.Now.
 	Now func() time.Time
 }
@@ -59,6 +68,7 @@ type Ingest struct {
 	o       Options
 	log     *eventlog.Log
 	metrics *metrics
+	room    *semaphore.Weighted // bytes of bodies
 }
 
 // New makes the stage. It answers once its Handler is served.
@@ -72,6 +82,9 @@ func New(o Options) (*Ingest, error) {
 	if o.BodyTimeout == 0 {
 		o.BodyTimeout = bodyTimeout
 	}
+	if o.MaxBuffered == 0 {
+		o.MaxBuffered = maxBuffered
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -83,7 +96,7 @@ func New(o Options) (*Ingest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ingest{o: o, log: log, metrics: m}, nil
+	return &Ingest{o: o, log: log, metrics: m, room: semaphore.NewWeighted(o.MaxBuffered)}, nil
 }
 
 // Routes adds POST /v1/events to mux.
@@ -118,13 +131,20 @@ func (s *Ingest) accept(w http.ResponseWriter, r *http.Request, tenant string) *
 	if p != nil {
 		return p
 	}
+	takes := s.bytesOf(r)
+	if !s.room.TryAcquire(takes) {
+		p := problem.New(http.StatusServiceUnavailable, "overloaded", "too much is under way; publish again with the same id, a little later")
+		p.RetryAfter = retryAfter
+		return p
+	}
+	defer s.room.Release(takes)
 	body, p := s.read(w, r)
 	if p != nil {
 		return p
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
-	trace := eventlog.Trace{Parent: r.Header.Get("traceparent"), State: r.Header.Get("tracestate")}
+	trace := eventlog.Trace{Parent: r.Header.Get(streams.HeaderTraceparent), State: strings.Join(r.Header.Values(streams.HeaderTracestate), ",")}
 	switch {
 	case lines:
 		items, err := splitLines(body)

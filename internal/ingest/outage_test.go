@@ -149,3 +149,9 @@ func TestAnEventInTheWrongStreamIsNotAnswered202(t *testing.T) {
 		t.Errorf("the problem does not name the stream: %s", p.Detail)
 	}
 }
+
+func TestMoreThanMemoryHoldsIsRefusedAndOthersAreServed(t *testing.T) {
+	s := start(t, func(o *ingest.Options) { o.MaxBuffered = 1000 })
+	s.post(event("big", "t", `"`+strings.Repeat("x", 2000)+`"`)).unavailable(t, "overloaded")
+	s.post(event("small", "t", "1")).accepted(t, 202)
+}

@@ -75,12 +75,22 @@ func equalUTF8(charset string) bool {
 	return charset == "utf-8" || charset == "UTF-8" || charset == "utf8"
 }
 
-// read takes the whole body, bounded in size and time. The limit is a batch's:
-// whether it is one is known once it is read.
+// limit of a body: a batch's, for whether it is one is known once it is read.
+func (s *Ingest) limit() int64 { return int64(max(MaxBatchBytes, s.o.MaxEventBytes)) }
+
+// bytesOf is the most memory that a request's body takes.
+func (s *Ingest) bytesOf(r *http.Request) int64 {
+	if r.ContentLength < 0 || r.ContentLength > s.limit() {
+		return s.limit()
+	}
+	return r.ContentLength
+}
+
+// read takes the whole body, bounded in size and time.
 func (s *Ingest) read(w http.ResponseWriter, r *http.Request) ([]byte, *problem.Problem) {
 	control := http.NewResponseController(w)
 	bounded := control.SetReadDeadline(time.Now().Add(s.o.BodyTimeout)) == nil
-	limit := int64(max(MaxBatchBytes, s.o.MaxEventBytes))
+	limit := s.limit()
 	body, err := readAll(http.MaxBytesReader(w, r.Body, limit), r.ContentLength, limit)
 	var over *http.MaxBytesError
 	switch {

@@ -38,6 +38,7 @@ type Delivery struct {
 	LastAttemptAt   *time.Time `ch:"last_attempt_at" json:"last_attempt_at,omitempty"`
 	NextAttemptAt   *time.Time `ch:"next_attempt_at" json:"next_attempt_at,omitempty"`
 	ReplayCount     uint64     `ch:"replay_count" json:"replay_count"`
+	ReplayID        string     `ch:"replay_id" json:"replay_id,omitempty"` // of what came to be owed last; empty: the first obligation
 	OwedIdx         *uint64    `ch:"owed_idx" json:"owed_idx,omitempty"`
 }
 
@@ -150,7 +151,7 @@ func parseCursor(cursor string) (uint64, error) {
 	}
 	before, err := strconv.ParseUint(cursor, 10, 63)
 	if err != nil {
-		return 0, fmt.Errorf("cursor %q: want the value of an earlier page's next", strings.ToValidUTF8(cursor, "?"))
+		return 0, fmt.Errorf("%w: %q; want the value of an earlier page's next", ErrBadCursor, strings.ToValidUTF8(cursor, "?"))
 	}
 	return before, nil
 }

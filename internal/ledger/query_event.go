@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/record"
 )
 
 // Event is a row of the view events.
@@ -104,4 +106,21 @@ func (db *DB) Attempts(ctx context.Context, tenant, eventID, endpointID string) 
 	var out []AttemptRow
 	return out, db.selectInto(ctx, "reading attempts", &out,
 		fmt.Sprintf("SELECT * FROM attempts WHERE %s ORDER BY endpoint_id, attempt, idx LIMIT %d", c.String(), MaxLimit), c.args...)
+}
+
+// AttemptRecords returns a delivery's records of kind attempt as they were
+// written, in order, at most MaxLimit.
+func (db *DB) AttemptRecords(ctx context.Context, eventID, endpointID string) ([]record.Record, error) {
+	bodies, err := db.strings(ctx, "reading attempts", fmt.Sprintf(
+		"SELECT body FROM records WHERE kind = 'attempt' AND event_id = ? AND endpoint_id = ? ORDER BY attempt, idx LIMIT %d", MaxLimit), eventID, endpointID)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]record.Record, len(bodies))
+	for i, b := range bodies {
+		if out[i], err = record.Decode([]byte(b)); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }

@@ -11,6 +11,9 @@ import (
 // ErrNotFound says that the ledger holds nothing of that name.
 var ErrNotFound = errors.New("not in the ledger")
 
+// ErrBadCursor is what a listing returns for a cursor that no page gave.
+var ErrBadCursor = errors.New("bad cursor")
+
 // MaxLimit bounds every listing.
 const MaxLimit = 1000
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"strings"
@@ -40,10 +41,35 @@ func EnvName(flag string) string {
 	return "WAYBILL_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// envAnnotation on a flag names its environment variable, where that is not EnvName.
+const envAnnotation = "waybill_env"
+
+// SetEnv gives a flag another environment variable than EnvName says; "" none.
+// It panics when there is no such flag.
+func SetEnv(flags *pflag.FlagSet, flag, env string) {
+	if err := flags.SetAnnotation(flag, envAnnotation, []string{env}); err != nil {
+		panic(err)
+	}
+}
+
+// FlagEnv is the environment variable of a flag; "" when it has none.
+func FlagEnv(f *pflag.Flag) string {
+	if env, ok := f.Annotations[envAnnotation]; ok {
+		return env[0]
+	}
+	if f.Name == "help" || f.Name == "version" {
+		return ""
+	}
+	return EnvName(f.Name)
+}
+
 // Execute runs a command tree and returns the process's exit status. Errors go
 // to stderr as one line. The first interrupt asks for an orderly stop through
 // the command's context; the second ends the process at once.
 func Execute(root *cobra.Command, args []string, stderr io.Writer) int {
+	// net/http writes what receivers send it unasked to the standard logger: it
+	// belongs neither on a terminal nor in a log.
+	log.SetOutput(io.Discard)
 	ctx, stop := signalContext(stderr)
 	defer stop()
 	prepare(root)
@@ -86,7 +112,7 @@ func signalContext(stderr io.Writer) (context.Context, func()) {
 
 // prepare gives every command of the tree our conventions.
 func prepare(c *cobra.Command) {
-	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SilenceErrors, c.SilenceUsage, c.SuggestionsMinimumDistance = true, true, 2
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err} })
 	if !c.HasParent() {
 		c.Version = version.Version
@@ -126,6 +152,7 @@ func noSuchCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		return fmt.Errorf("no command %q; did you mean %q?", args[0], near[0])
 	}
@@ -136,12 +163,16 @@ func noSuchCommand(c *cobra.Command, args []string) error {
 func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var failed error
 	flags.VisitAll(func(f *pflag.Flag) {
-		value, ok := lookup(EnvName(f.Name))
-		if f.Changed || !ok || value == "" || failed != nil {
+		env := FlagEnv(f)
+		if f.Changed || env == "" || failed != nil {
+			return
+		}
+		value, ok := lookup(env)
+		if !ok || value == "" {
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {
-			failed = fmt.Errorf("environment variable %s: %w", EnvName(f.Name), err)
+			failed = fmt.Errorf("environment variable %s: %w", env, err)
 		}
 	})
 	return failed

@@ -91,24 +91,46 @@ func NewMetrics() *prometheus.Registry {
 	return r
 }
 
-// Serve answers on l until the cleanup stack stops it.
-func Serve(l net.Listener, handler http.Handler, cleanup *Cleanup, log zerolog.Logger) {
-	s := &http.Server{
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{
 		Handler: handler,
 		// A client that sends its header or body a byte at a time MUST NOT hold a connection for ever.
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       60 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 	}
+}
+
+func shutdown(ctx context.Context, s *http.Server) error {
+	if err := s.Shutdown(ctx); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return nil
+}
+
+// ServeUntil answers on l until ctx ends; then the requests in hand get at
+// most bound. An error before ctx ends means that nobody listens any more.
+func ServeUntil(ctx context.Context, l net.Listener, handler http.Handler, bound time.Duration) error {
+	s := newServer(handler)
+	failed := make(chan error, 1)
+	go func() { failed <- s.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("http %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
+	defer cancel()
+	return shutdown(limit, s)
+}
+
+// Serve answers on l until the cleanup stack stops it.
+func Serve(l net.Listener, handler http.Handler, cleanup *Cleanup, log zerolog.Logger) {
+	s := newServer(handler)
 	go func() {
 		if err := s.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			log.Error().Err(err).Str("addr", l.Addr().String()).Msg("http.failed")
 		}
 	}()
-	cleanup.Push("http "+l.Addr().String(), 10*time.Second, func(ctx context.Context) error {
-		if err := s.Shutdown(ctx); err != nil {
-			return errors.Join(err, s.Close())
-		}
-		return nil
-	})
+	cleanup.Push("http "+l.Addr().String(), 10*time.Second, func(ctx context.Context) error { return shutdown(ctx, s) })
 }

@@ -69,6 +69,8 @@ type StageCommand struct {
 	Name, Short, Long, Example string
 	HTTP                       string // default of --http
 	Bind                       func(*pflag.FlagSet)
+	// Check looks at the stage's own flags before anything is opened. Optional.
+	Check func() error
 	// Run builds the stage and works until ctx ends.
 	Run func(ctx context.Context, env *Env) error
 }
@@ -96,6 +98,11 @@ func (s StageCommand) run(ctx context.Context, settings Settings) (err error) {
 	log = log.With().Str("stage", s.Name).Logger()
 	if settings.Partitions < 1 {
 		return Usagef("--partitions %d: want 1 or more", settings.Partitions)
+	}
+	if s.Check != nil {
+		if err := s.Check(); err != nil {
+			return &UsageError{err}
+		}
 	}
 	cleanup := &Cleanup{}
 	defer func() { err = errors.Join(err, cleanup.Run(log)) }()

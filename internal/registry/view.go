@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
@@ -54,6 +55,16 @@ func NewView(js jetstream.JetStream, log zerolog.Logger) *View {
 
 // Ready is closed once the view holds every endpoint. Nobody MUST match before.
 func (v *View) Ready() <-chan struct{} { return v.ready }
+
+// Check is a readiness check: it fails until the view holds every endpoint.
+func (v *View) Check(context.Context) error {
+	select {
+	case <-v.ready:
+		return nil
+	default:
+		return errors.New("the endpoints have not been read yet")
+	}
+}
 
 // Get returns the newest revision that has been seen of an endpoint.
 func (v *View) Get(id string) (*Endpoint, bool) {
@@ -131,26 +142,36 @@ func (v *View) watch(ctx context.Context) error {
 		return err
 	}
 	defer w.Stop()
+	// A server that restarted has forgotten the watch. The client would notice
+	// after missed heartbeats, many seconds later.
+	reconnected := v.js.Conn().StatusChanged(nats.CONNECTED)
+	defer v.js.Conn().RemoveStatusListener(reconnected)
 	// The first values come in one snapshot: until they are whole, the old one stays.
 	whole, initial := map[string]*Endpoint{}, true
 	var seq uint64
-	for entry := range w.Updates() {
-		if entry == nil {
-			initial = false
-			v.install(whole, seq)
-			v.markReady()
-			continue
-		}
-		seq = max(seq, entry.Revision())
-		v.apply(whole, entry)
-		if !initial {
-			v.install(whole, seq)
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-reconnected:
+			return errors.New("the server was away")
+		case entry, ok := <-w.Updates():
+			switch {
+			case !ok:
+				return errors.New("the watch ended")
+			case entry == nil:
+				initial = false
+				v.install(whole, seq)
+				v.markReady()
+			default:
+				seq = max(seq, entry.Revision())
+				v.apply(whole, entry)
+				if !initial {
+					v.install(whole, seq)
+				}
+			}
 		}
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return errors.New("the watch ended")
 }
 
 func (v *View) apply(into map[string]*Endpoint, entry jetstream.KeyValueEntry) {

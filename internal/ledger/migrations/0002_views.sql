@@ -41,6 +41,7 @@ SELECT
     last_attempt_at_ AS last_attempt_at,
     if(state = 'pending' AND last_attempt_idx > last_owed_idx, planned_at, NULL) AS next_attempt_at,
     replay_count_ AS replay_count,
+    replay_id_ AS replay_id,
     owed_idx_ AS owed_idx
 FROM
 (
@@ -66,7 +67,8 @@ FROM
         maxIf(idx, kind = 'attempt') AS last_attempt_idx,
         maxIf(idx, kind = 'delivery.owed') AS last_owed_idx,
         minOrNullIf(idx, kind = 'delivery.owed') AS owed_idx_,
-        uniqExactIf(replay_id, kind = 'delivery.owed' AND replay_id != '') AS replay_count_
+        uniqExactIf(replay_id, kind = 'delivery.owed' AND replay_id != '') AS replay_count_,
+        argMaxIf(replay_id, idx, kind = 'delivery.owed') AS replay_id_
     FROM records
     WHERE kind IN ('delivery.owed', 'attempt', 'delivery.dead_lettered', 'delivery.cancelled') /* scope */
     GROUP BY tenant, event_id, endpoint_id

@@ -1,0 +1,74 @@
+// Command dispatcher makes the attempts: it sends the signed requests.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waybill-dev/waybill/internal/dispatcher"
+	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/ids"
+	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/registry"
+)
+
+func main() {
+	var allow []string
+	var name string
+	var concurrency int
+	var policy egress.Policy
+	os.Exit(process.Execute(process.StageCommand{
+		Name:  "dispatcher",
+		Short: "Make the attempts: send each delivery as a signed HTTP request",
+		Long: `Takes deliveries, sends each as a signed POST, decides what follows (delivered,
+another attempt at a later time, dead letter), and puts every attempt on record.
+Addresses that are not public are refused unless --egress-allow names them.
+Run any number beside each other.`,
+		Example: `  dispatcher --nats-url nats://127.0.0.1:4222
+  dispatcher --nats-url nats://127.0.0.1:4222 --egress-allow 10.20.0.0/16`,
+		HTTP: "127.0.0.1:8082",
+		Bind: func(f *pflag.FlagSet) {
+			f.StringSliceVar(&allow, "egress-allow", nil, "addresses that may be called although they are not public: CIDRs, comma-separated")
+			f.StringVar(&name, "name", "", "this dispatcher's name on record, unique among all (default: host name and a random part)")
+			f.IntVar(&concurrency, "concurrency", 0, "deliveries in hand at once per consumer (0: 2048)")
+		},
+		Check: func() (err error) {
+			if concurrency < 0 {
+				return fmt.Errorf("--concurrency %d: want 1 or more, or 0 for the default", concurrency)
+			}
+			if policy, err = egress.ParseAllow(allow); err != nil {
+				return fmt.Errorf("--egress-allow: %w", err)
+			}
+			return nil
+		},
+		Run: func(ctx context.Context, env *process.Env) error {
+			if name == "" {
+				host, err := os.Hostname()
+				if err != nil {
+					return fmt.Errorf("host name: %w; give one with --name", err)
+				}
+				name = ids.New(host+"-", time.Now())
+			}
+			view := registry.NewView(env.JS, env.Log)
+			stage, err := dispatcher.New(ctx, dispatcher.StageOptions{NC: env.NATS, View: view, Name: name, Egress: policy,
+				Partitions: env.Settings.Partitions, Concurrency: concurrency, DrainTimeout: env.Settings.Drain,
+				Log: env.Log, Metrics: env.Metrics})
+			if err != nil {
+				return err
+			}
+			env.Health.Add("registry", view.Check)
+			if err := env.Serve(); err != nil {
+				return err
+			}
+			g := new(errgroup.Group)
+			g.Go(func() error { return view.Run(ctx) })
+			g.Go(func() error { return stage.Run(ctx) })
+			return g.Wait()
+		},
+	}.Command(), os.Args[1:], os.Stderr))
+}

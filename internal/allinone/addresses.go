@@ -1,0 +1,72 @@
+package allinone
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// AddressesName is the file in the data directory by which commands find a
+// running deployment.
+const AddressesName = "addresses.json"
+
+// Addresses of a running deployment. Each is "host:port", where a client on
+// this machine reaches it, never with port 0.
+type Addresses struct {
+	HTTP             string `json:"http"`
+	NATS             string `json:"nats"`
+	ClickHouseNative string `json:"clickhouse_native"`
+	ClickHouseHTTP   string `json:"clickhouse_http"`
+	// PID is the process that serves them.
+	PID int `json:"pid"`
+	// EgressAllow are the networks that the dispatcher may call besides public ones.
+	EgressAllow []string `json:"egress_allow,omitempty"`
+	// NATSURL and ClickHouseDSN are those of servers that were already there
+	// (--nats-url, --clickhouse). They may hold passwords, so they are kept in
+	// the data directory's file alone.
+	NATSURL       string `json:"nats_url,omitempty"`
+	ClickHouseDSN string `json:"clickhouse_dsn,omitempty"`
+}
+
+// Public leaves out what only the data directory's file may hold.
+func (a Addresses) Public() Addresses {
+	a.NATSURL, a.ClickHouseDSN = "", ""
+	return a
+}
+
+// ReadAddresses reads what WriteAddresses wrote.
+func ReadAddresses(path string) (Addresses, error) {
+	var a Addresses
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return a, err
+	}
+	if err := json.Unmarshal(b, &a); err != nil {
+		return a, fmt.Errorf("addresses file %s: %w; it is written by: waybill up --addresses FILE", path, err)
+	}
+	return a, nil
+}
+
+// WriteAddresses puts the file there whole: a reader sees all of it or none.
+func WriteAddresses(path string, a Addresses) error {
+	b, err := json.MarshalIndent(a, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".addresses-*") // 0600
+	if err != nil {
+		return fmt.Errorf("addresses file %s: %w; choose another with --addresses", path, err)
+	}
+	_, err = f.Write(append(b, '\n'))
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("addresses file %s: %w; choose another with --addresses", path, err)
+	}
+	return nil
+}

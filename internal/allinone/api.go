@@ -1,0 +1,48 @@
+package allinone
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/api"
+	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/history"
+	"github.com/waybill-dev/waybill/internal/ingest"
+	"github.com/waybill-dev/waybill/internal/problem"
+	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/registry"
+)
+
+// startAPI begins to accept: the last to start, the first to stop.
+func (w *Waybill) startAPI(ctx context.Context, _ *registry.View) error {
+	nc, err := w.connect(ctx, "waybill-ingest")
+	if err != nil {
+		return err
+	}
+	in, err := ingest.New(ingest.Options{NC: nc, Metrics: w.metrics})
+	if err != nil {
+		return err
+	}
+	nc, err = w.connect(ctx, "waybill-api")
+	if err != nil {
+		return err
+	}
+	c, err := control.New(ctx, control.Options{NC: nc, Egress: w.egress, Ledger: history.New(w.ledger)})
+	if err != nil {
+		return err
+	}
+	w.control = c
+	mux := http.NewServeMux()
+	in.Routes(mux)
+	api.New(c).Routes(mux)
+	process.Routes(mux, &w.health, w.metrics)
+	mux.HandleFunc("/", problem.NotFound)
+	w.work("http", serveBound+time.Second, func(ctx context.Context) error {
+		return process.ServeUntil(ctx, w.listener, mux, serveBound)
+	})
+	return nil
+}
+
+// serveBound is how long requests in hand get to be answered at a stop.
+const serveBound = 8 * time.Second

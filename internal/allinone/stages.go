@@ -1,0 +1,84 @@
+package allinone
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/waybill-dev/waybill/internal/dispatcher"
+	"github.com/waybill-dev/waybill/internal/fanout"
+	"github.com/waybill-dev/waybill/internal/registry"
+)
+
+// stopMargin is what a stage gets beyond its drain: for the interrupted work
+// to put itself on record.
+const stopMargin = 10 * time.Second
+
+// startStages starts what works on the streams, the end of the pipeline first:
+// the cleanup then stops it in the order in which work flows.
+func (w *Waybill) startStages(ctx context.Context) error {
+	var err error
+	if w.name, err = w.data.installationName(); err != nil {
+		return err
+	}
+	view, err := w.startView(ctx)
+	if err != nil {
+		return err
+	}
+	for _, start := range []func(context.Context, *registry.View) error{w.startSink, w.startDispatcher, w.startFanout, w.startAPI} {
+		if err := start(ctx, view); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startView watches the registry, for all stages at once.
+func (w *Waybill) startView(ctx context.Context) (*registry.View, error) {
+	view := registry.NewView(w.js, w.log)
+	w.work("registry", time.Second, view.Run)
+	select {
+	case <-view.Ready():
+		return view, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("reading the endpoints: %w", context.Cause(ctx))
+	}
+}
+
+func (w *Waybill) startDispatcher(ctx context.Context, view *registry.View) error {
+	nc, err := w.connect(ctx, "waybill-dispatcher")
+	if err != nil {
+		return err
+	}
+	d, err := dispatcher.New(ctx, dispatcher.StageOptions{
+		NC: nc, View: view,
+		Name: w.name, Exclusive: true, // see installationName
+		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain,
+		Log: w.stageLog("dispatcher"), Metrics: w.metrics,
+	})
+	if err != nil {
+		return err
+	}
+	w.work("dispatcher", w.o.Drain+stopMargin, d.Run)
+	return nil
+}
+
+func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
+	nc, err := w.connect(ctx, "waybill-fanout")
+	if err != nil {
+		return err
+	}
+	f, err := fanout.New(ctx, fanout.Options{NC: nc, View: view, Partitions: w.partitions,
+		DrainTimeout: w.o.Drain, Log: w.stageLog("fanout"), Metrics: w.metrics})
+	if err != nil {
+		return err
+	}
+	w.work("fanout", w.o.Drain+stopMargin, f.Run)
+	return nil
+}
+
+func (w *Waybill) stageLog(name string) zerolog.Logger {
+	return w.log.With().Str("stage", name).Logger()
+}

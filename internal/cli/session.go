@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/ids"
+	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/pkg/envelope"
+)
+
+// withControl runs do against the deployment.
+func (t *target) withControl(ctx context.Context, do func(context.Context, *control.Control) error) error {
+	at, err := t.find()
+	if err != nil {
+		return err
+	}
+	policy, err := egress.ParseAllow(at.egressAllow)
+	if err != nil {
+		return process.Usagef("--egress-allow: %w", err)
+	}
+	nc, _, err := t.connectNATS(ctx)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	o := control.Options{NC: nc, Egress: policy}
+	if at.clickhouse != "" {
+		l, closeLedger, err := openLedger(at.clickhouse)
+		if err != nil {
+			return err
+		}
+		defer closeLedger()
+		o.Ledger = l
+	}
+	c, err := control.New(ctx, o)
+	if err != nil {
+		return err
+	}
+	return explain(do(ctx, c))
+}
+
+// explain turns what control refuses as wrong input into wrong use.
+func explain(err error) error {
+	var e *control.Error
+	if errors.As(err, &e) && (e.Code == control.CodeInvalid || e.Code == control.CodeTooLarge) {
+		return &process.UsageError{Err: err}
+	}
+	return err
+}
+
+// bindActor adds --actor: who goes on record.
+func bindActor(f *pflag.FlagSet, actor *string) {
+	f.StringVar(actor, "actor", "", "who does this, for the record (default: you, as user@host)")
+}
+
+func actorOr(actor string) string {
+	if actor != "" {
+		return actor
+	}
+	name := os.Getenv("USER")
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "localhost"
+	}
+	return first(name, "unknown") + "@" + host
+}
+
+// oneArg takes exactly one argument.
+func oneArg(what, example string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return fmt.Errorf("want one %s, got %d arguments; for example: %s", what, len(args), example)
+		}
+		return nil
+	}
+}
+
+func checkEndpointID(id string) error {
+	if !ids.Valid(ids.Endpoint, id) {
+		return process.Usagef("%q is no endpoint id (%s and 26 characters); see: waybill endpoint list", id, ids.Endpoint)
+	}
+	return nil
+}
+
+func checkEventID(id string) error {
+	if err := envelope.ValidateID(id); err != nil {
+		return process.Usagef("event %w; give the id that the event was published with", err)
+	}
+	return nil
+}
+
+func checkTenant(tenant string) error {
+	if tenant == "" {
+		return nil
+	}
+	if err := envelope.ValidateTenant(tenant); err != nil {
+		return process.Usagef("--tenant: %w", err)
+	}
+	return nil
+}
+
+// missing says which required flag was not given.
+func missing(flag, example string) error {
+	return process.Usagef("--%s is missing; for example: --%s %s", flag, flag, example)
+}
+
+// readValue takes a flag's value, or with @FILE what the file holds.
+func readValue(flag, value string) (string, error) {
+	path, isFile := strings.CutPrefix(value, "@")
+	if !isFile {
+		return value, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", process.Usagef("--%s: %w; name a file that can be read, or give the value itself", flag, err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}

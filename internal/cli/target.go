@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"github.com/waybill-dev/waybill/internal/allinone"
+	"github.com/waybill-dev/waybill/internal/process"
+)
+
+const (
+	defaultData = "./waybill-data"
+	// connectPatience is how long a command tries to reach a server: long
+	// enough for one that restarts, short enough for a person.
+	connectPatience = 3 * time.Second
+)
+
+// target says where the deployment runs that a command talks to.
+type target struct {
+	natsURL, natsCreds string
+	clickhouse         string
+	data, addresses    string
+	dataFlag           string // how the data directory's flag is called here
+	egressAllow        []string
+}
+
+// bindEgress is for commands that check an endpoint's URL.
+func (t *target) bindEgress(f *pflag.FlagSet) {
+	f.StringSliceVar(&t.egressAllow, "egress-allow", nil, "networks (CIDR) that the dispatchers may call (default: those of the running waybill up)")
+}
+
+// bind adds the flags. A command whose own --data is something else calls
+// the directory --data-dir.
+func (t *target) bind(f *pflag.FlagSet, dataFlag string) {
+	t.dataFlag = dataFlag
+	f.StringVar(&t.natsURL, "nats-url", "", "NATS servers of the deployment, comma-separated (default: those of the running waybill up)")
+	f.StringVar(&t.natsCreds, "nats-creds", "", "NATS credentials file")
+	f.StringVar(&t.clickhouse, "clickhouse", "", "ClickHouse DSN of the deployment, clickhouse://user:password@host:9000 (default: that of the running waybill up)")
+	f.StringVar(&t.data, dataFlag, defaultData, "data directory of the running waybill up")
+	f.StringVar(&t.addresses, "addresses", "", "addresses file of the running waybill up, instead of its data directory")
+	process.SetEnv(f, dataFlag, "WAYBILL_DATA")
+}
+
+// found is where the servers are.
+type found struct {
+	natsURL, clickhouse string
+	how                 string // for errors: where the addresses come from
+	egressAllow         []string
+}
+
+// find decides what to connect to; nothing is connected yet.
+func (t *target) find() (found, error) {
+	out := found{natsURL: t.natsURL, clickhouse: t.clickhouse, how: "the flags", egressAllow: t.egressAllow}
+	if out.natsURL != "" && out.clickhouse != "" {
+		return out, nil
+	}
+	a, how, err := t.read()
+	if err != nil {
+		// Half of the answer is enough for commands that need only that half.
+		if out.natsURL != "" || out.clickhouse != "" {
+			return out, nil
+		}
+		return out, err
+	}
+	out.how = how
+	if len(out.egressAllow) == 0 {
+		out.egressAllow = a.EgressAllow
+	}
+	if out.natsURL == "" {
+		out.natsURL = first(a.NATSURL, prefixed("nats://", a.NATS))
+	}
+	if out.clickhouse == "" {
+		out.clickhouse = first(a.ClickHouseDSN, ownerDSN(a.ClickHouseNative))
+	}
+	return out, nil
+}
+
+func (t *target) read() (allinone.Addresses, string, error) {
+	if t.addresses != "" {
+		a, err := allinone.ReadAddresses(t.addresses)
+		if errors.Is(err, fs.ErrNotExist) {
+			return a, "", fmt.Errorf("addresses file %s is not there: is this running? waybill up --addresses %s", t.addresses, t.addresses)
+		}
+		return a, "addresses file " + t.addresses, err
+	}
+	path := filepath.Join(t.data, allinone.AddressesName)
+	if !allinone.Running(t.data) {
+		return allinone.Addresses{}, "", fmt.Errorf("nothing runs on data directory %s; start it with: waybill up --data %s; or say where it runs with --%s, --addresses, or --nats-url and --clickhouse", t.data, t.data, t.dataFlag)
+	}
+	a, err := allinone.ReadAddresses(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return a, "", fmt.Errorf("waybill up on %s is starting or stopping; try again in a moment", t.data)
+	}
+	return a, path, err
+}
+
+// connectNATS opens the connection; the caller closes it.
+func (t *target) connectNATS(ctx context.Context) (*nats.Conn, jetstream.JetStream, error) {
+	at, err := t.find()
+	if err != nil {
+		return nil, nil, err
+	}
+	if at.natsURL == "" {
+		return nil, nil, errors.New("no NATS server is known; say where it is with --nats-url")
+	}
+	nc, err := process.ConnectNATS(ctx, at.natsURL, "waybill-cli", t.natsCreds, connectPatience, zerolog.Nop())
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w (the address is from %s)", err, at.how)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		nc.Close()
+		return nil, nil, err
+	}
+	return nc, js, nil
+}
+
+func ownerDSN(address string) string {
+	if address == "" {
+		return ""
+	}
+	u := url.URL{Scheme: "clickhouse", User: url.User("default"), Host: address, Path: "/"}
+	return u.String()
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + s
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,60 @@
+// Package history answers control's questions about the past from the ledger
+// in ClickHouse.
+package history
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/record"
+)
+
+// History is a control.Ledger.
+type History struct{ db *ledger.DB }
+
+// New answers from db.
+func New(db *ledger.DB) History { return History{db} }
+
+// Event returns what is on record of an event.
+func (h History) Event(ctx context.Context, id string) (control.EventRecord, bool, error) {
+	e, err := h.db.Event(ctx, "", id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return control.EventRecord{}, false, nil
+	}
+	return control.EventRecord{ID: e.EventID, Tenant: e.Tenant, Type: e.EventType, State: e.State,
+		Timestamp: orZero(e.EventAt), StoredAt: orZero(e.StoredAt), Seq: e.EventSeq, SubjectType: e.SubjectType, SubjectID: e.SubjectID,
+		DeliverBy: orZero(e.DeliverBy), DataDigest: e.DataDigest, DataBytes: int(e.DataBytes), Endpoints: int(e.Endpoints),
+		Reason: e.Reason, Detail: e.Detail}, err == nil, err
+}
+
+// Deliveries returns one page of deliveries.
+func (h History) Deliveries(ctx context.Context, f control.DeliveryFilter, cursor string, limit int) (control.DeliveryPage, error) {
+	list, next, err := h.db.Deliveries(ctx, ledger.DeliveryFilter{Tenant: f.Tenant, EventID: f.EventID, EndpointID: f.EndpointID,
+		EventType: f.EventType, State: f.State, Reason: f.Reason, From: f.Since, To: f.Until}, cursor, limit)
+	if errors.Is(err, ledger.ErrBadCursor) {
+		return control.DeliveryPage{}, control.ErrBadCursor
+	}
+	page := control.DeliveryPage{Next: next}
+	for _, d := range list {
+		page.Deliveries = append(page.Deliveries, control.Delivery{EventID: d.EventID, EndpointID: d.EndpointID, Tenant: d.Tenant,
+			EventType: d.EventType, State: d.State, Attempts: int(d.AttemptCount), ReplayID: d.ReplayID, OwedAt: orZero(d.OwedAt),
+			DeliverBy: orZero(d.DeliverBy), NextAttemptAt: orZero(d.NextAttemptAt), SucceededAt: orZero(d.SucceededAt),
+			DeadLetteredAt: orZero(d.DeadLetteredAt), CancelledAt: orZero(d.CancelledAt), Reason: d.Reason, PayloadDigest: d.PayloadDigest})
+	}
+	return page, err
+}
+
+// Attempts returns a delivery's attempts, in order.
+func (h History) Attempts(ctx context.Context, eventID, endpointID string) ([]record.Record, error) {
+	return h.db.AttemptRecords(ctx, eventID, endpointID)
+}
+
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
