@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/waybill-dev/waybill/streams"
 )
 
 const eventPrefix = "bench-"
@@ -155,7 +157,7 @@ func warmUp(ctx context.Context, w *waybill, receiver string, watched map[uint32
 
 func event(id, eventType string) *nats.Msg {
 	pad := strings.Repeat("x", payloadBytes-130)
-	return &nats.Msg{Subject: "events.default." + eventType, Header: nats.Header{nats.MsgIdHdr: {id}},
+	return &nats.Msg{Subject: streams.EventSubject("default", eventType), Header: nats.Header{nats.MsgIdHdr: {id}},
 		Data: fmt.Appendf(nil, `{"id":%q,"type":%q,"timestamp":"2026-08-19T15:10:00.000Z","data":{"pad":"%s"}}`, id, eventType, pad)}
 }
 

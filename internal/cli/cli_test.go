@@ -24,6 +24,7 @@ const (
 	someURL      = "https://example.com/hooks"
 )
 
+//lint:long a table: one line for each way to be wrong
 func TestWrongInputIsRefusedBeforeAnythingHappens(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {

@@ -27,6 +27,7 @@ type ack struct {
 	Duplicate bool   `json:"duplicate"`
 }
 
+//lint:long one story, told in order
 func TestAnEventIsDeliveredSignedAndOnRecord(t *testing.T) {
 	t.Parallel()
 	d := start(t, filepath.Join(t.TempDir(), "data"))
