@@ -64,7 +64,7 @@ func oldestToKeep(ctx context.Context, stream jetstream.Stream, first, last uint
 		if failed != nil {
 			return true
 		}
-		m, err := stream.GetMsg(ctx, first+uint64(i), jetstream.WithGetMsgSubject("ledger.>")) // or the next there is
+		m, err := stream.GetMsg(ctx, first+uint64(i), jetstream.WithGetMsgSubject(streams.LedgerSubjects)) // or the next there is
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return true
 		}
