@@ -54,43 +54,71 @@ func (d *Dispatcher) Deliver(ctx context.Context, m stage.Message) stage.Settlem
 }
 
 func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery.Delivery) (stage.Settlement, error) {
-	endpoint, decision, err := d.receiver(ctx, task)
+	p, err := d.prospectOf(ctx, task)
 	if err != nil {
 		return stage.Settlement{}, err
 	}
-	budget := budgetOf(task, endpoint)
-	if decision == nil {
-		if over, ok := DecideBefore(budget, task.Spent, time.Now()); !ok {
-			decision = &over
-		}
+	if p.over != nil {
+		return d.giveUp(ctx, m, task, p)
 	}
-	if decision != nil {
-		return d.giveUp(ctx, m, task, endpoint, budget, *decision)
-	}
-	parked, ok := d.gates.enter(ctx, task.EndpointID, endpoint.MaxInFlight)
+	parked, ok := d.gates.enter(ctx, task.EndpointID, p.endpoint.MaxInFlight)
 	if !ok {
 		return d.moveAside(ctx, m, task, parked)
 	}
 	entered := time.Now()
 	leave := sync.OnceFunc(func() { d.gates.leave(task.EndpointID, time.Since(entered)) })
 	defer leave()
-	return d.attempt(ctx, m, task, endpoint, budget, leave)
+	// It may have waited for its place: the endpoint as it is now counts, and
+	// the time that is left now.
+	if p, err = d.prospectOf(ctx, task); err != nil {
+		return stage.Settlement{}, err
+	}
+	if p.over != nil {
+		leave()
+		return d.giveUp(ctx, m, task, p)
+	}
+	return d.attempt(ctx, m, task, p, leave)
+}
+
+// prospect is what an attempt that starts now may spend, or why there is none.
+type prospect struct {
+	endpoint *registry.Endpoint // nil when there never was one
+	budget   Budget
+	timeout  time.Duration // above 0, unless over
+	over     *Decision
+}
+
+func (d *Dispatcher) prospectOf(ctx context.Context, task delivery.Delivery) (p prospect, err error) {
+	if p.endpoint, p.over, err = d.receiver(ctx, task); err != nil {
+		return p, err
+	}
+	now := time.Now()
+	p.budget = budgetOf(task, p.endpoint)
+	if p.over != nil {
+		return p, nil
+	}
+	if over, ok := DecideBefore(p.budget, task.Spent, now); !ok {
+		p.over = &over
+		return p, nil
+	}
+	p.timeout = AttemptTimeout(p.budget, now, p.endpoint.Timeout)
+	return p, nil
 }
 
 // giveUp ends a delivery without another attempt: unless one was made that is
 // not settled, because whoever made it died or is being overtaken. The number is
 // claimed as for an attempt, so that nobody makes one later.
-func (d *Dispatcher) giveUp(ctx context.Context, m stage.Message, task delivery.Delivery, endpoint *registry.Endpoint, budget Budget, decision Decision) (stage.Settlement, error) {
-	mine := d.newClaim(task, endpoint, 0)
-	mine.Void, mine.Why = decision.Reason, decision.Why
+func (d *Dispatcher) giveUp(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect) (stage.Settlement, error) {
+	mine := d.newClaim(task, p.endpoint, 0)
+	mine.Void, mine.Why = p.over.Reason, p.over.Why
 	number, prior, err := d.claim(ctx, m, task, mine)
 	if err != nil {
 		return stage.Settlement{}, err
 	}
 	if prior != nil {
-		return d.resume(ctx, task, endpoint, number, *prior, budget)
+		return d.resume(ctx, task, p.endpoint, number, *prior, p.budget)
 	}
-	return stage.Done(), d.deadLetter(ctx, task, endpoint, decision)
+	return stage.Done(), d.deadLetter(ctx, task, p.endpoint, *p.over)
 }
 
 // receiver finds the endpoint, or the decision that follows from its state.
@@ -143,12 +171,12 @@ func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delive
 
 // attempt claims the next number, makes the request, and stores what follows.
 // answered is called once the endpoint is done with: its place is free again.
-func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, endpoint *registry.Endpoint, budget Budget, answered func()) (stage.Settlement, error) {
+func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect, answered func()) (stage.Settlement, error) {
+	endpoint, budget, timeout := p.endpoint, p.budget, p.timeout
 	event, err := envelope.Parse(task.Event)
 	if err != nil {
 		return stage.Done(), d.deadLetter(ctx, task, endpoint, Undeliverable(ReasonInvalidEvent))
 	}
-	timeout := AttemptTimeout(budget, time.Now(), endpoint.Timeout)
 	mine := d.newClaim(task, endpoint, timeout)
 	number, prior, err := d.claim(ctx, m, task, mine)
 	if err != nil {

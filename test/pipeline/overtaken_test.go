@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/dispatcher"
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
@@ -151,4 +152,51 @@ func shortAckWait(b *bench) {
 	config.AckWait = 500 * time.Millisecond
 	_, err = b.js.UpdateConsumer(b.t.Context(), streams.Deliveries, config)
 	must(b.t, err)
+}
+
+// What is true when a request starts counts, not what was true when its
+// delivery began to wait for a place at the endpoint.
+func TestADeliveryThatWaitedForItsPlaceIsNotSentToAnEndpointDisabledMeanwhile(t *testing.T) {
+	b := newBench(t)
+	asked, answer := make(chan struct{}, 2), make(chan struct{})
+	r := newReceiver(t, func(http.ResponseWriter, request) { asked <- struct{}{}; <-answer })
+	e := b.endpoint(r, func(e *registry.Endpoint) { e.MaxInFlight = 1; e.Timeout = 20 * time.Second })
+	var view *registry.View
+	b.dispatcher(func(o *dispatcher.StageOptions) { view = o.View })
+	first, second := newCrash(b, e), newCrash(b, e)
+	second.task.EventID = "evt-2"
+	first.owe()
+	<-asked
+	second.owe()
+	b.inHand(t, 2)
+	b.set(e, registry.Disabled)
+	for deadline := time.Now().Add(patience); ; {
+		if now, ok := view.Get(e.ID); ok && now.State == registry.Disabled {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the dispatcher does not see the change")
+		}
+	}
+	close(answer)
+	dead := b.ledger.waitFor(t, 1, kind(record.DeliveryDeadLetter))
+	b.settled()
+	if len(r.got()) != 1 || len(dead) != 1 || dead[0].EventID != "evt-2" || dead[0].Reason != "endpoint_disabled" {
+		t.Errorf("%d requests; dead letters: %+v", len(r.got()), dead)
+	}
+}
+
+// inHand waits until a dispatcher has taken n first deliveries.
+func (b *bench) inHand(t *testing.T, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		c, err := b.js.Consumer(t.Context(), streams.Deliveries, streams.DispatchConsumer(0))
+		must(t, err)
+		if c.CachedInfo().NumAckPending == n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d deliveries are not in hand", n)
+		}
+	}
 }
