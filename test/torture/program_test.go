@@ -38,7 +38,7 @@ type program struct {
 func startProgram(t *testing.T, dir, name, binary string, args ...string) *program {
 	t.Helper()
 	p := &program{t: t, name: name, args: append([]string{filepath.Join(bin, binary)}, args...), log: filepath.Join(dir, name+".log")}
-	t.Cleanup(p.kill)
+	t.Cleanup(p.bury)
 	p.start()
 	return p
 }
@@ -166,6 +166,24 @@ func (p *program) end(sig syscall.Signal) {
 
 // stopBound is how long an orderly stop may take: the drain, and each part's bound after it.
 const stopBound = 60 * time.Second
+
+// bury kills it with its children, and waits until all are gone: what they write
+// must not outlive the test's directory.
+func (p *program) bury() {
+	children := p.children()
+	p.kill()
+	for _, pid := range children {
+		signalPID(pid, syscall.SIGKILL)
+		for deadline := time.Now().Add(stopBound); syscall.Kill(pid, 0) == nil; {
+			if time.Now().After(deadline) {
+				p.t.Errorf("process %d of %s does not end", pid, p.name)
+				break
+			}
+			pause := time.NewTimer(10 * time.Millisecond)
+			<-pause.C
+		}
+	}
+}
 
 func (p *program) kill()   { p.end(syscall.SIGKILL) }
 func (p *program) stop()   { p.end(syscall.SIGTERM) }

@@ -95,13 +95,16 @@ func separate(t *testing.T) *system {
 		args   []string
 	}{
 		{"ledger-sink", 2, []string{"--clickhouse", s.dsn}},
-		{"dispatcher", 2, []string{"--egress-allow", loopback}},
+		{"dispatcher", 2, nil},
 		{"fanout", 2, nil},
 		{"ingest", 1, nil},
 	} {
 		for i := range stage.copies {
 			name := fmt.Sprintf("%s-%d", stage.binary, i+1)
 			way, address := startProxy(t, natsAddr), "127.0.0.1:"+freePort(t)
+			if stage.binary == "dispatcher" {
+				stage.args = []string{"--egress-allow", loopback, "--name", name}
+			}
 			p := startProgram(t, dir, name, stage.binary, append([]string{"--nats-url", "nats://" + way.addr(), "--http", address,
 				"--partitions", fmt.Sprint(partitions), "--drain-timeout", "5s"}, stage.args...)...)
 			s.programs, s.health = append(s.programs, p), append(s.health, address)
@@ -236,6 +239,24 @@ func (e *separateEngine) get() *engine.Engine {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.now
+}
+
+func (e *separateEngine) stop() {
+	if err := e.get().Stop(context.Background()); err != nil {
+		e.t.Logf("stopping the engine: %v", err) // killed, which is what tests of crashes do anyway
+	}
+}
+
+// program finds one by its name.
+func (s *system) program(name string) *program {
+	s.t.Helper()
+	for _, p := range s.programs {
+		if p.name == name {
+			return p
+		}
+	}
+	s.t.Fatalf("no program %q", name)
+	return nil
 }
 
 // faults lists what went wrong with the programs themselves, and what they

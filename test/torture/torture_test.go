@@ -38,10 +38,7 @@ func summon(s *system) *cast {
 	c := &cast{log: newRequestLog(), certain: map[*receiver]bool{}, types: map[*receiver]string{}}
 	add := func(name, types string, certain bool, inFlight int, b behaviour) *receiver {
 		r := newReceiver(s.t, c.log, name, b)
-		made, err := s.control.CreateEndpoint(s.t.Context(), control.EndpointSpec{URL: r.url(), Types: []string{types}, Secret: r.secret,
-			Timeout: control.Duration(600 * time.Millisecond), MaxInFlight: inFlight, Policy: quick()}, "torture")
-		must(s.t, err)
-		r.is(made.Endpoint.ID)
+		s.endpoint(r, types, inFlight, 600*time.Millisecond)
 		c.all = append(c.all, r)
 		c.certain[r], c.types[r] = certain, types
 		return r
@@ -61,6 +58,15 @@ func summon(s *system) *cast {
 	c.moved = add("moves", "pay.refunded", true, 32, good)
 	c.comesAndGoes = append(c.comesAndGoes, add("comes and goes", "pay.captured", true, 32, goodbye))
 	return c
+}
+
+// endpoint creates the endpoint of a receiver.
+func (s *system) endpoint(r *receiver, types string, inFlight int, timeout time.Duration) {
+	s.t.Helper()
+	made, err := s.control.CreateEndpoint(s.t.Context(), control.EndpointSpec{URL: r.url(), Types: []string{types}, Secret: r.secret,
+		Timeout: control.Duration(timeout), MaxInFlight: inFlight, Policy: quick()}, "torture")
+	must(s.t, err)
+	r.is(made.Endpoint.ID)
 }
 
 func (c *cast) owed(eventType string) (out []string) {
