@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/delivery"
@@ -71,10 +70,9 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 	if !ok {
 		return d.moveAside(ctx, m, task, parked)
 	}
-	entered := time.Now()
-	leave := sync.OnceFunc(func() { d.gates.leave(task.EndpointID, time.Since(entered)) })
-	defer leave()
-	return d.attempt(ctx, m, task, endpoint, budget, leave)
+	place := &place{gates: d.gates, endpoint: task.EndpointID}
+	defer place.leave(0)
+	return d.attempt(ctx, m, task, endpoint, budget, place)
 }
 
 // receiver finds the endpoint, or the decision that follows from its state.
@@ -126,8 +124,8 @@ func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delive
 }
 
 // attempt claims the next number, makes the request, and stores what follows.
-// answered is called once the endpoint is done with: its place is free again.
-func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, endpoint *registry.Endpoint, budget Budget, answered func()) (stage.Settlement, error) {
+// The place is given back as soon as the endpoint is done with.
+func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, endpoint *registry.Endpoint, budget Budget, at *place) (stage.Settlement, error) {
 	event, err := envelope.Parse(task.Event)
 	if err != nil {
 		return stage.Done(), d.deadLetter(ctx, task, endpoint, Undeliverable(ReasonInvalidEvent))
@@ -138,7 +136,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		return stage.Settlement{}, err
 	}
 	if prior != nil {
-		answered()
+		at.leave(0)
 		return d.resume(ctx, task, endpoint, number, *prior, budget)
 	}
 	// From here on the attempt is on record as started. If the process dies
@@ -151,7 +149,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		return stage.Settlement{}, err
 	}
 	result := d.client.Try(ctx, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout})
-	answered()
+	at.leave(result.Total)
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	decision := Decide(result.Facts(), task.Spent+1, budget, time.Now(), d.o.Random)
