@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/delivery"
@@ -66,14 +67,14 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 	if decision != nil {
 		return stage.Done(), d.deadLetter(ctx, task, endpoint, *decision)
 	}
-	parked, ok := d.gates.enter(task.EndpointID, endpoint.MaxInFlight, time.Now())
+	parked, ok := d.gates.enter(ctx, task.EndpointID, endpoint.MaxInFlight)
 	if !ok {
 		return d.moveAside(ctx, m, task, parked)
 	}
-	var took time.Duration
-	defer func() { d.gates.leave(task.EndpointID, took) }()
-	s, took, err := d.attempt(ctx, m, task, endpoint, budget)
-	return s, err
+	entered := time.Now()
+	leave := sync.OnceFunc(func() { d.gates.leave(task.EndpointID, time.Since(entered)) })
+	defer leave()
+	return d.attempt(ctx, m, task, endpoint, budget, leave)
 }
 
 // receiver finds the endpoint, or the decision that follows from its state.
@@ -125,19 +126,20 @@ func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delive
 }
 
 // attempt claims the next number, makes the request, and stores what follows.
-func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, endpoint *registry.Endpoint, budget Budget) (stage.Settlement, time.Duration, error) {
+// answered is called once the endpoint is done with: its place is free again.
+func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, endpoint *registry.Endpoint, budget Budget, answered func()) (stage.Settlement, error) {
 	event, err := envelope.Parse(task.Event)
 	if err != nil {
-		return stage.Done(), 0, d.deadLetter(ctx, task, endpoint, Undeliverable(ReasonInvalidEvent))
+		return stage.Done(), d.deadLetter(ctx, task, endpoint, Undeliverable(ReasonInvalidEvent))
 	}
 	timeout := AttemptTimeout(budget, time.Now(), endpoint.Timeout)
 	number, mine, prior, err := d.claim(ctx, m, task, endpoint, timeout)
 	if err != nil {
-		return stage.Settlement{}, 0, err
+		return stage.Settlement{}, err
 	}
 	if prior != nil {
-		s, err := d.resume(ctx, task, endpoint, number, *prior, budget)
-		return s, 0, err
+		answered()
+		return d.resume(ctx, task, endpoint, number, *prior, budget)
 	}
 	// From here on the attempt is on record as started. If the process dies
 	// before its record is stored, whoever gets the message next finds the
@@ -146,23 +148,24 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	body := event.AppendBody(nil, number)
 	header, err := d.header(task, endpoint, signed, body)
 	if err != nil {
-		return stage.Settlement{}, 0, err
+		return stage.Settlement{}, err
 	}
 	result := d.client.Try(ctx, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout})
+	answered()
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	decision := Decide(result.Facts(), task.Spent+1, budget, time.Now(), d.o.Random)
 	r := d.attemptRecord(task, endpoint, number, mine, signed, body, result, decision)
 	msg, err := r.Message()
 	if err != nil {
-		return stage.Settlement{}, result.Total, err
+		return stage.Settlement{}, err
 	}
 	if _, err := d.pub.Publish(ctx, msg); err != nil {
-		return stage.Settlement{}, result.Total, err
+		return stage.Settlement{}, err
 	}
 	d.observe(task, endpoint, &r, result)
 	task.Responded = task.Responded || result.GotResponse
-	return stage.Done(), result.Total, d.conclude(ctx, task, endpoint, number, decision)
+	return stage.Done(), d.conclude(ctx, task, endpoint, number, decision)
 }
 
 // claim takes the next number that is free. A number that another chain took

@@ -33,6 +33,7 @@ func (s *Sink) session(ctx context.Context, l *lease) error {
 	if err != nil {
 		return err
 	}
+	from.report(s.o.Log, at)
 	known, err := s.knownIDs(ctx, at, from)
 	if err != nil {
 		return err

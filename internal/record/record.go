@@ -157,9 +157,12 @@ func SafeURL(raw string) string {
 
 // Decode reads a record of this version or an older one.
 func Decode(b []byte) (Record, error) {
-	var r Record
-	if err := json.Unmarshal(b, &r); err != nil {
-		return r, fmt.Errorf("ledger record: %w", err)
+	r, ok := decodePlain(b)
+	if !ok {
+		r = Record{}
+		if err := json.Unmarshal(b, &r); err != nil {
+			return r, fmt.Errorf("ledger record: %w", err)
+		}
 	}
 	if r.Version < 1 || r.Version > Version {
 		return r, fmt.Errorf("ledger record %q has format %d; this version reads 1 to %d", r.ID, r.Version, Version)

@@ -3,7 +3,7 @@ CREATE TABLE IF NOT EXISTS records
     idx UInt64 COMMENT 'Position in the ledger: 0, 1, 2 …; leaf number in the Merkle tree' CODEC(Delta(8), ZSTD(1)),
     stream_seq UInt64 COMMENT 'Sequence in the stream LEDGER' CODEC(Delta(8), ZSTD(1)),
     stream_epoch Int64 COMMENT 'When LEDGER was created, nanoseconds since 1970: another value, another stream' CODEC(Delta(8), ZSTD(1)),
-    body String COMMENT 'The record: the exact bytes that were published and hashed' CODEC(ZSTD(3)),
+    body String COMMENT 'The record: the exact bytes that were published and hashed' CODEC(ZSTD(1)),
 
     id String COMMENT 'Unique in the ledger' CODEC(ZSTD(1)),
     kind LowCardinality(String),
@@ -45,6 +45,7 @@ CREATE TABLE IF NOT EXISTS records
     no_msg_id Bool ALIAS JSONExtractBool(body, 'no_msg_id'),
     nats_subject String ALIAS JSONExtractString(body, 'nats_subject'),
     detail String ALIAS JSONExtractString(body, 'detail'),
+    error String ALIAS JSONExtractString(body, 'error'),
     resolve_us Int64 ALIAS JSONExtractInt(body, 'resolve_us'),
     connect_us Int64 ALIAS JSONExtractInt(body, 'connect_us'),
     tls_us Int64 ALIAS JSONExtractInt(body, 'tls_us'),
@@ -69,7 +70,7 @@ CREATE TABLE IF NOT EXISTS records
     gap_from UInt64 ALIAS JSONExtractUInt(body, 'gap_from'),
     gap_to UInt64 ALIAS JSONExtractUInt(body, 'gap_to'),
 
-    INDEX by_event event_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_event event_id TYPE bloom_filter(0.0001) GRANULARITY 1,
     INDEX by_endpoint endpoint_id TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_tenant tenant TYPE set(256) GRANULARITY 1,
     INDEX by_kind kind TYPE set(32) GRANULARITY 1,
