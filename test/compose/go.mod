@@ -6,6 +6,7 @@ replace github.com/waybill-dev/waybill => ../..
 
 require (
 	github.com/compose-spec/compose-go/v2 v2.16.2
+	github.com/rs/zerolog v1.35.1
 	github.com/waybill-dev/waybill v0.0.0-00010101000000-000000000000
 )
 
@@ -19,7 +20,6 @@ require (
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/mattn/go-shellwords v1.0.12 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
-	github.com/rs/zerolog v1.35.1 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.1 // indirect
 	github.com/sirupsen/logrus v1.10.1 // indirect
 	github.com/xhit/go-str2duration/v2 v2.1.0 // indirect
