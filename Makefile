@@ -76,6 +76,10 @@ $(NODE_PACKAGES): test/interop/node/package-lock.json test/interop/node/package.
 
 ##@ Keep
 
+.PHONY: docs
+docs: ## Make docs/cli.md and docs/configuration.md anew from the programs
+	@go test ./internal/cli -update
+
 .PHONY: clean
 clean: ## Remove what was built; the engine stays in the cache, data in waybill-data
 	rm -rf bin test/interop/node/node_modules

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/delivery"
@@ -65,19 +64,18 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 	if !ok {
 		return d.moveAside(ctx, m, task, parked)
 	}
-	entered := time.Now()
-	leave := sync.OnceFunc(func() { d.gates.leave(task.EndpointID, time.Since(entered)) })
-	defer leave()
+	at := &place{gates: d.gates, endpoint: task.EndpointID}
+	defer at.leave(0)
 	// It may have waited for its place: the endpoint as it is now counts, and
 	// the time that is left now.
 	if p, err = d.prospectOf(ctx, task); err != nil {
 		return stage.Settlement{}, err
 	}
 	if p.over != nil {
-		leave()
+		at.leave(0)
 		return d.giveUp(ctx, m, task, p)
 	}
-	return d.attempt(ctx, m, task, p, leave)
+	return d.attempt(ctx, m, task, p, at)
 }
 
 // prospect is what an attempt that starts now may spend, or why there is none.
@@ -170,8 +168,8 @@ func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delive
 }
 
 // attempt claims the next number, makes the request, and stores what follows.
-// answered is called once the endpoint is done with: its place is free again.
-func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect, answered func()) (stage.Settlement, error) {
+// The place is given back as soon as the endpoint is done with.
+func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect, at *place) (stage.Settlement, error) {
 	endpoint, budget, timeout := p.endpoint, p.budget, p.timeout
 	event, err := envelope.Parse(task.Event)
 	if err != nil {
@@ -183,7 +181,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		return stage.Settlement{}, err
 	}
 	if prior != nil {
-		answered()
+		at.leave(0)
 		return d.resume(ctx, task, endpoint, number, *prior, budget)
 	}
 	// From here on the attempt is on record as started. If the process dies
@@ -196,7 +194,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		return stage.Settlement{}, err
 	}
 	result := d.client.Try(ctx, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout})
-	answered()
+	at.leave(result.Total)
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	decision := Decide(result.Facts(), task.Spent+1, budget, time.Now(), d.o.Random)

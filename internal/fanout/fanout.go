@@ -23,7 +23,7 @@ import (
 
 const (
 	// defaultConcurrency is how many events are being expanded at once.
-	defaultConcurrency = 512
+	defaultConcurrency = 128
 	// transientPause hands a message back when the pipeline is in the way.
 	transientPause = time.Second
 )
@@ -33,7 +33,7 @@ type Options struct {
 	NC           *nats.Conn
 	View         *registry.View // kept up to date by whoever made it
 	Partitions   int            // of DELIVERIES; the same in every stage
-	Concurrency  int            // Optional: events in hand. Default 512.
+	Concurrency  int            // Optional: events in hand. Default 128.
 	DrainTimeout time.Duration  // how long a stop waits for events in hand
 	Log          zerolog.Logger
 	Metrics      prometheus.Registerer

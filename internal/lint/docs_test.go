@@ -84,7 +84,7 @@ func fileExists(name string) error {
 func commandExists(tree *cobra.Command, line string) error {
 	c := tree
 	for _, word := range strings.Fields(line) {
-		word = strings.Trim(word, `'"()`)
+		word = strings.TrimRight(strings.Trim(word, `'"()`), ".,;:")
 		name, isFlag := strings.CutPrefix(word, "--")
 		switch {
 		case word == "\\" || word == "…" || word == "...":
