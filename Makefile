@@ -85,3 +85,4 @@ clean: ## Remove what was built; the engine stays in the cache, data in waybill-
 	rm -rf bin test/interop/node/node_modules
 
 include engine.mk
+include torture.mk

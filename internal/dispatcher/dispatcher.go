@@ -81,7 +81,7 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 		o.Client = NewClient(Options{Egress: o.Egress, UserAgent: o.Software})
 	}
 	d := &Dispatcher{o: o, boot: ids.New("", time.Now()), log: o.Log, view: o.View, client: o.Client,
-		gates: newGates(o.Concurrency * 3 / 4)}
+		gates: newGates(o.Concurrency*3/4, o.View.Enabled)}
 	d.metrics = newMetrics(o.Metrics, d.gates.inFlight)
 	js, err := jetstream.New(o.NC)
 	if err != nil {

@@ -32,7 +32,7 @@ func BenchmarkDisk(b *testing.B) {
 	}
 	for range events {
 		event := ids.New(ids.Event, at)
-		add(record.Record{ID: record.EventRecordID(record.EventAccepted, uint64(len(rows)), at), Kind: record.EventAccepted, EventID: event, EventType: "order.paid",
+		add(record.Record{ID: record.EventRecordID(uint64(len(rows)), at), Kind: record.EventAccepted, EventID: event, EventType: "order.paid",
 			EventAt: at, EventSeq: uint64(len(rows)), StoredAt: at, DataDigest: digest(rnd), DataBytes: 1024, Endpoints: 2, SubjectType: "order", SubjectID: fmt.Sprint(rnd.Uint32())})
 		for range 2 {
 			n := rnd.IntN(200)

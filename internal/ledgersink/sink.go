@@ -88,9 +88,9 @@ type Sink struct {
 	publisher *stage.Publisher
 	metrics   *metrics
 	status    atomic.Pointer[Status]
-	// reported is the cause of waiting that was logged last; "" while writing.
-	// Only Run's goroutine uses it.
-	reported string
+	// What follows belongs to Run's goroutine.
+	reported  string    // cause of waiting that was logged last; "" while writing
+	trimmedAt time.Time // when LEDGER was last looked at for trimming
 }
 
 // Status is what the sink is doing.

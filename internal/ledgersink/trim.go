@@ -17,6 +17,7 @@ import (
 // more than half of the stream's limit. It never removes the last stored record
 // or anything behind it: the next session looks for that record.
 func (s *Sink) trim(ctx context.Context, l *lease, at ledger.Position) {
+	s.trimmedAt = time.Now()
 	removed, err := s.tryTrim(ctx, l, at)
 	if err != nil && ctx.Err() == nil {
 		s.o.Log.Warn().Err(err).Msg("ledger_stream.not_trimmed") // tried again at the next turn

@@ -66,6 +66,7 @@ CREATE TABLE IF NOT EXISTS records
     redactions Int64 ALIAS JSONExtractInt(body, 'redactions'),
     dispatcher String ALIAS JSONExtractString(body, 'dispatcher'),
     software String ALIAS JSONExtractString(body, 'software'),
+    endpoint_ids Array(String) ALIAS JSONExtract(body, 'endpoint_ids', 'Array(String)'),
     event_types Array(String) ALIAS JSONExtract(body, 'event_types', 'Array(String)'),
     gap_from UInt64 ALIAS JSONExtractUInt(body, 'gap_from'),
     gap_to UInt64 ALIAS JSONExtractUInt(body, 'gap_to'),
