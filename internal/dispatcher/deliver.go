@@ -121,10 +121,12 @@ func (d *Dispatcher) giveUp(ctx context.Context, m stage.Message, task delivery.
 
 // receiver finds the endpoint, or the decision that follows from its state.
 func (d *Dispatcher) receiver(ctx context.Context, task delivery.Delivery) (*registry.Endpoint, *Decision, error) {
-	endpoint, ok := d.view.Get(task.EndpointID)
+	endpoint, ok, err := d.view.Current(ctx, task.EndpointID)
+	if err != nil {
+		return nil, nil, err
+	}
 	if !ok || endpoint.State != registry.Enabled {
-		// To give up is for good: fanout may have seen an endpoint, or that it was
-		// enabled, which we have not yet.
+		// The delivery ends here unless that is news of the past: ask.
 		if err := d.view.Fresh(ctx); err != nil {
 			return nil, nil, err
 		}
