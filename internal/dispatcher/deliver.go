@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -18,6 +19,9 @@ import (
 )
 
 const (
+	// keyPause is how long a delivery waits for the secrets key that its endpoint
+	// needs: an operator's time, not a machine's. Nothing is spent meanwhile.
+	keyPause = 15 * time.Second
 	// transientPause hands a message back when the pipeline itself, not the
 	// receiver, is in the way.
 	transientPause = time.Second
@@ -66,14 +70,27 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 	if decision != nil {
 		return stage.Done(), d.deadLetter(ctx, task, endpoint, *decision)
 	}
+	opened, err := endpoint.Open(d.o.Keys)
+	if err != nil {
+		d.metrics.sealed.Inc()
+		d.log.Error().Err(err).Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Msg("delivery.waits_for_key")
+		return d.moveAside(ctx, m, task, keyPause)
+	}
 	parked, ok := d.gates.enter(task.EndpointID, endpoint.MaxInFlight, time.Now())
 	if !ok {
+		d.metrics.parked.Inc()
 		return d.moveAside(ctx, m, task, parked)
 	}
 	var took time.Duration
 	defer func() { d.gates.leave(task.EndpointID, took) }()
-	s, took, err := d.attempt(ctx, m, task, endpoint, budget)
+	s, took, err := d.attempt(ctx, m, task, target{endpoint, opened}, budget)
 	return s, err
+}
+
+// target is an endpoint that may be called, with what its requests need.
+type target struct {
+	*registry.Endpoint
+	opened *registry.Opened
 }
 
 // receiver finds the endpoint, or the decision that follows from its state.
@@ -112,10 +129,9 @@ func budgetOf(task delivery.Delivery, endpoint *registry.Endpoint) Budget {
 	return b
 }
 
-// moveAside takes a task whose endpoint is at its cap out of the way of the
+// moveAside takes a task that cannot be worked on now out of the way of the
 // others: from DELIVERIES into RETRY, where it waits for its turn.
 func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delivery.Delivery, parked time.Duration) (stage.Settlement, error) {
-	d.metrics.parked.Inc()
 	if waiting := streams.RetrySubject(streams.Partition(task.EndpointID, d.o.Partitions), task.EndpointID); m.Subject == waiting {
 		return stage.Later(parked), nil
 	}
@@ -125,7 +141,8 @@ func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delive
 }
 
 // attempt claims the next number, makes the request, and stores what follows.
-func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, endpoint *registry.Endpoint, budget Budget) (stage.Settlement, time.Duration, error) {
+func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, to target, budget Budget) (stage.Settlement, time.Duration, error) {
+	endpoint := to.Endpoint
 	event, err := envelope.Parse(task.Event)
 	if err != nil {
 		return stage.Done(), 0, d.deadLetter(ctx, task, endpoint, Undeliverable(ReasonInvalidEvent))
@@ -144,15 +161,20 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	// claim, records the outcome as unknown, and goes on with the next number.
 	signed := time.Now()
 	body := event.AppendBody(nil, number)
-	header, err := d.header(task, endpoint, signed, body)
+	keys, err := to.opened.Keys(signed)
 	if err != nil {
 		return stage.Settlement{}, 0, err
 	}
-	result := d.client.Try(ctx, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout})
+	header, err := d.header(task, to, keys, signed, body)
+	if err != nil {
+		return stage.Settlement{}, 0, err
+	}
+	result := d.client.Try(ctx, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout, Owner: endpoint.ID,
+		Connection: to.opened.Connection, OAuth2: to.opened.OAuth2, Sensitive: to.opened.Sensitive})
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	decision := Decide(result.Facts(), task.Spent+1, budget, time.Now(), d.o.Random)
-	r := d.attemptRecord(task, endpoint, number, mine, signed, body, result, decision)
+	r := d.attemptRecord(task, to, number, mine, sent{signed, keys, body}, result, decision)
 	msg, err := r.Message()
 	if err != nil {
 		return stage.Settlement{}, result.Total, err
@@ -161,6 +183,9 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		return stage.Settlement{}, result.Total, err
 	}
 	d.observe(task, endpoint, &r, result)
+	if result.Outcome != OutcomeInterrupted {
+		d.health.Observe(endpoint, result.Class == ClassDelivered)
+	}
 	task.Responded = task.Responded || result.GotResponse
 	return stage.Done(), result.Total, d.conclude(ctx, task, endpoint, number, decision)
 }
@@ -265,27 +290,19 @@ func (d *Dispatcher) deadLetter(ctx context.Context, task delivery.Delivery, end
 // disable stops calling an endpoint that said it is gone, unless somebody has
 // changed it since.
 func (d *Dispatcher) disable(ctx context.Context, endpoint *registry.Endpoint) error {
-	_, err := d.store.Update(ctx, endpoint.ID, d.o.Name, "disabled", string(ReasonEndpointGone), func(e *registry.Endpoint) error {
-		if e.Revision != endpoint.Revision {
-			return registry.ErrConflict
-		}
-		e.State, e.StateReason = registry.Disabled, "it answered 410 Gone"
-		return nil
-	})
+	err := d.store.DisableUnchanged(ctx, endpoint, registry.ReasonGone, "it answered 410 Gone")
 	if errors.Is(err, registry.ErrConflict) || errors.Is(err, registry.ErrNotFound) {
 		return nil
 	}
 	return err
 }
 
-// header is everything that the request carries beside its body.
-func (d *Dispatcher) header(task delivery.Delivery, endpoint *registry.Endpoint, at time.Time, body []byte) (http.Header, error) {
-	keys, err := endpoint.Keys(at)
-	if err != nil {
-		return nil, err
-	}
-	h, err := envelope.Headers(keys, endpoint.SignatureHeader, task.EventID, at, body)
-	if err != nil {
+// header is everything that the request carries beside its body. What the
+// endpoint adds comes first, so that it can never stand in for the envelope's.
+func (d *Dispatcher) header(task delivery.Delivery, to target, keys []envelope.Key, at time.Time, body []byte) (http.Header, error) {
+	h := make(http.Header, 8+len(to.opened.Header))
+	maps.Copy(h, to.opened.Header) // the values are shared: only ever replaced whole
+	if err := envelope.SetHeaders(h, keys, to.SignatureHeader, task.EventID, at, body); err != nil {
 		return nil, err
 	}
 	h.Set("User-Agent", d.o.Software)

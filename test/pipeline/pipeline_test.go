@@ -310,7 +310,7 @@ func TestAChangeOfAnEndpointTakesEffectAtItsNextAttempt(t *testing.T) {
 	b.publish("default", "evt-1", "order.paid", `1`)
 	first.waitFor(t, 1)
 	_, err := b.store.Update(t.Context(), e.ID, "test", "updated", "moved", func(e *registry.Endpoint) error {
-		e.URL, e.Secrets = second.URL, []registry.Secret{{Secret: second.secret}}
+		e.URL, e.Secrets = second.URL, []registry.Secret{b.seal(*e, second.secret)}
 		return nil
 	})
 	must(t, err)
