@@ -44,7 +44,7 @@ Run any number beside each other.`,
 			process.BindKeys(f, &keyFile, "one of the two is required")
 			proxyFlags.Bind(f)
 			f.StringVar(&name, "name", "", "this dispatcher's name on record, unique among all (default: host name and a random part)")
-			f.IntVar(&concurrency, "concurrency", 0, "deliveries in hand at once per consumer (0: 1024)")
+			f.IntVar(&concurrency, "concurrency", 0, "deliveries in hand at once per consumer (0: 2048)")
 		},
 		Check: func() (err error) {
 			if concurrency < 0 {

@@ -13,8 +13,8 @@ import (
 
 // attemptRecord is the record of one attempt: everything there is to know of it,
 // but no payload and no secret.
-func (d *Dispatcher) attemptRecord(task delivery.Delivery, to target, number int, mine claim, what sent, res Result, decision Decision) record.Record {
-	endpoint := to.Endpoint
+func (d *Dispatcher) attemptRecord(task delivery.Delivery, p prospect, number int, mine claim, what sent, res Result, decision Decision) record.Record {
+	endpoint := p.endpoint
 	r := record.Record{
 		ID: mine.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: task.Tenant, EventID: task.EventID, EndpointID: task.EndpointID,
 		EventType: task.Type, DeliverBy: task.DeliverBy, Attempt: number, ReplayID: task.Replay,
@@ -31,10 +31,10 @@ func (d *Dispatcher) attemptRecord(task delivery.Delivery, to target, number int
 	for _, k := range what.keys {
 		r.KeyIDs = append(r.KeyIDs, k.ID)
 	}
-	if via := to.opened.Connection; via != nil && via.Certificate != nil && res.TLSVersion != "" {
+	if via := p.opened.Connection; via != nil && via.Certificate != nil && res.TLSVersion != "" {
 		r.ClientFingerprint = endpoint.ClientCertificate.Fingerprint
 	}
-	r.Proxy = d.client.ProxyOf(to.opened.Connection)
+	r.Proxy = d.client.ProxyOf(p.opened.Connection)
 	setDecision(&r, decision)
 	return r
 }
@@ -96,7 +96,7 @@ type metrics struct {
 	duration    prometheus.Histogram
 	deadLetters *prometheus.CounterVec
 	parked      prometheus.Counter
-	sealed      prometheus.Counter
+	locked      prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, inFlight func() int) *metrics {
@@ -110,9 +110,9 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int) *metrics {
 		parked: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_moved_aside_total",
 			Help: "Tasks moved aside because their endpoint was at its cap."}),
 	}
-	m.sealed = prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_waiting_for_key_total",
+	m.locked = prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_waiting_for_key_total",
 		Help: "Times a delivery was put off because its endpoint's secrets cannot be opened with the keys at hand."})
-	reg.MustRegister(m.attempts, m.duration, m.deadLetters, m.parked, m.sealed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	reg.MustRegister(m.attempts, m.duration, m.deadLetters, m.parked, m.locked, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waybill_attempts_in_flight", Help: "Requests under way."}, func() float64 { return float64(inFlight()) }))
 	return m
 }
