@@ -55,10 +55,13 @@ func (t *target) withControl(ctx context.Context, do func(context.Context, *cont
 }
 
 // keys are those of the flag or the environment, else those of the running
-// waybill up. None is no error: most commands need none.
+// waybill up. None is no error: not every change seals something.
 func (t *target) keys(at found) (*sealed.Keyring, error) {
+	if !t.needsKeys {
+		return nil, nil
+	}
 	keys, err := process.LoadKeys(t.secretsKeyFile)
-	if err != nil || keys != nil || at.secretsKeyFile == "" || !t.needsKeys {
+	if err != nil || keys != nil || at.secretsKeyFile == "" {
 		return keys, err
 	}
 	return sealed.Open(at.secretsKeyFile)

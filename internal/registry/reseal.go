@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -16,7 +18,7 @@ import (
 var errAlreadySealed = errors.New("already sealed under the newest key")
 
 // reseal brings every secret of the endpoint under the newest key.
-func (e *Endpoint) reseal(ring *sealed.Keyring) (changed bool, err error) {
+func (e *Endpoint) reseal(ring *sealed.Keyring, now time.Time) (changed bool, err error) {
 	again := func(v *sealed.Value, at sealed.Place, what string) {
 		if err != nil || ring.Newest(*v) {
 			return
@@ -28,6 +30,8 @@ func (e *Endpoint) reseal(ring *sealed.Keyring) (changed bool, err error) {
 		}
 		*v, changed = ring.Seal(plain, at), true
 	}
+	// One that has ended is no longer needed, nor is the key that it would need.
+	e.Secrets = slices.DeleteFunc(e.Secrets, func(s Secret) bool { return s.Ended(now) })
 	for i := range e.Secrets {
 		s := &e.Secrets[i]
 		if s.Plain != "" {
@@ -73,7 +77,7 @@ func (s *Store) Reseal(ctx context.Context, ring *sealed.Keyring, id, actor, rea
 	plain := false
 	_, err = s.Update(ctx, id, actor, "resealed", reason, func(e *Endpoint) error {
 		plain = e.HasPlain()
-		changed, err := e.reseal(ring)
+		changed, err := e.reseal(ring, s.now())
 		if err == nil && !changed {
 			return errAlreadySealed
 		}
