@@ -3,6 +3,7 @@ package control_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -25,39 +26,36 @@ func everything(ca *testkit.CA, client testkit.Pair) func(*control.EndpointSpec)
 	}
 }
 
-func TestACredentialThatCannotWorkIsRefusedWithTheFieldToCorrectAndNeverQuoted(t *testing.T) {
-	s := start(t, nil)
-	s.now = time.Now()
-	ca := testkit.NewCA(t, "ours")
-	good, other := ca.Client("good", s.now.Add(time.Hour)), ca.Client("other", s.now.Add(time.Hour))
-	expired, server := ca.Client("x", s.now.Add(-time.Minute)), ca.Server(s.now.Add(time.Hour))
-	header := func(name, value string) func(*control.EndpointSpec) {
-		return func(e *control.EndpointSpec) { e.Headers = map[string]string{name: value} }
-	}
-	cert := func(c, k string) func(*control.EndpointSpec) {
-		return func(e *control.EndpointSpec) {
-			e.ClientCertificate = &control.ClientCertificateSpec{Certificate: c, Key: k}
-		}
-	}
-	auth := func(a control.AuthorizationSpec) func(*control.EndpointSpec) {
-		return func(e *control.EndpointSpec) { e.Authorization = &a }
-	}
-	oauth := func(change func(*control.OAuth2Spec)) func(*control.EndpointSpec) {
-		o := control.OAuth2Spec{TokenURL: "https://id.example.com/token", ClientID: "waybill", ClientSecret: topSecret}
-		change(&o)
-		return func(e *control.EndpointSpec) { e.OAuth2 = &o }
-	}
-	plain := func(f func(*control.EndpointSpec)) func(*control.EndpointSpec) {
-		return func(e *control.EndpointSpec) { f(e); e.URL = "http://hooks.example.com/in" }
-	}
+// refusal is a spec that is refused, and the field that the error names.
+type refusal struct {
+	field  string
+	change func(*control.EndpointSpec)
+}
+
+func header(name, value string) func(*control.EndpointSpec) {
+	return func(e *control.EndpointSpec) { e.Headers = map[string]string{name: value} }
+}
+
+func auth(a control.AuthorizationSpec) func(*control.EndpointSpec) {
+	return func(e *control.EndpointSpec) { e.Authorization = &a }
+}
+
+func oauth(change func(*control.OAuth2Spec)) func(*control.EndpointSpec) {
+	o := control.OAuth2Spec{TokenURL: "https://id.example.com/token", ClientID: "waybill", ClientSecret: topSecret}
+	change(&o)
+	return func(e *control.EndpointSpec) { e.OAuth2 = &o }
+}
+
+func plain(f func(*control.EndpointSpec)) func(*control.EndpointSpec) {
+	return func(e *control.EndpointSpec) { f(e); e.URL = "http://hooks.example.com/in" }
+}
+
+func wrongHeaders() map[string]refusal {
 	many := map[string]string{}
 	for i := range 33 {
 		many[fmt.Sprint("X-", i)] = "x"
 	}
-	for name, c := range map[string]struct {
-		field  string
-		change func(*control.EndpointSpec)
-	}{
+	return map[string]refusal{
 		"a header without a name":           {"headers", header("", topSecret)},
 		"a header's name with a space":      {"headers", header("X Key", topSecret)},
 		"a header's name with a colon":      {"headers", header("X-Key:", topSecret)},
@@ -84,6 +82,19 @@ func TestACredentialThatCannotWorkIsRefusedWithTheFieldToCorrectAndNeverQuoted(t
 			oauth(func(*control.OAuth2Spec) {})(e)
 			auth(control.AuthorizationSpec{Bearer: topSecret})(e)
 		}},
+	}
+}
+
+func wrongConnections(t *testing.T, now time.Time) map[string]refusal {
+	ca := testkit.NewCA(t, "ours")
+	good, other := ca.Client("good", now.Add(time.Hour)), ca.Client("other", now.Add(time.Hour))
+	expired, server := ca.Client("x", now.Add(-time.Minute)), ca.Server(now.Add(time.Hour))
+	cert := func(c, k string) func(*control.EndpointSpec) {
+		return func(e *control.EndpointSpec) {
+			e.ClientCertificate = &control.ClientCertificateSpec{Certificate: c, Key: k}
+		}
+	}
+	return map[string]refusal{
 		"a certificate and another's key":   {"client_certificate", cert(good.Cert, other.Key)},
 		"a certificate without a key":       {"client_certificate", cert(good.Cert, "")},
 		"a key without a certificate":       {"client_certificate", cert("", good.Key)},
@@ -109,7 +120,15 @@ func TestACredentialThatCannotWorkIsRefusedWithTheFieldToCorrectAndNeverQuoted(t
 		"a proxy on a private address":      {"egress_proxy", func(e *control.EndpointSpec) { e.EgressProxy = "http://10.0.0.1:3128" }},
 		"to be disabled at once":            {"disable_after", func(e *control.EndpointSpec) { e.DisableAfter = ptr(control.Duration(time.Second)) }},
 		"to be disabled in a year":          {"disable_after", func(e *control.EndpointSpec) { e.DisableAfter = ptr(control.Duration(8760 * time.Hour)) }},
-	} {
+	}
+}
+
+func TestACredentialThatCannotWorkIsRefusedWithTheFieldToCorrectAndNeverQuoted(t *testing.T) {
+	s := start(t, nil)
+	s.now = time.Now()
+	all := wrongHeaders()
+	maps.Copy(all, wrongConnections(t, s.now))
+	for name, c := range all {
 		t.Run(name, func(t *testing.T) {
 			spec := control.EndpointSpec{URL: "https://hooks.example.com/in", Types: []string{"a.*"}}
 			c.change(&spec)
