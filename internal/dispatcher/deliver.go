@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"net/http"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/delivery"
@@ -114,7 +112,9 @@ func (d *Dispatcher) prospectOf(ctx context.Context, task delivery.Delivery) (p 
 		return p, nil
 	}
 	p.timeout = AttemptTimeout(p.budget, now, p.endpoint.Timeout)
-	p.opened, p.locked = p.endpoint.Open(d.o.Keys)
+	if p.opened, p.locked = p.endpoint.Open(d.o.Keys); p.locked == nil {
+		_, p.locked = p.opened.Keys(now)
+	}
 	return p, nil
 }
 
@@ -222,7 +222,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	if err != nil {
 		return stage.Settlement{}, err
 	}
-	result := d.client.Try(ctx, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout, Owner: endpoint.ID,
+	result := d.try(ctx, mine, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout, Owner: endpoint.ID,
 		Connection: p.opened.Connection, OAuth2: p.opened.OAuth2, Sensitive: p.opened.Sensitive})
 	at.leave(result.Total)
 	ctx, cancel := afterwards(ctx)
@@ -245,6 +245,17 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	}
 	task.Responded = task.Responded || result.GotResponse
 	return stage.Done(), d.conclude(ctx, task, endpoint, number, decision)
+}
+
+// try makes the request, unless so much time has passed since the claim was made
+// (NATS was away, or this process) that nobody expects it any more.
+func (d *Dispatcher) try(ctx context.Context, mine claim, r Request) Result {
+	if time.Since(mine.StartedAt) <= claimBound {
+		return d.client.Try(ctx, r)
+	}
+	late := Result{StartedAt: time.Now()}
+	late.fail(OutcomeInterrupted, "no request was made: the attempt took too long to be claimed")
+	return late
 }
 
 func (d *Dispatcher) newClaim(task delivery.Delivery, endpoint *registry.Endpoint, timeout time.Duration) claim {
@@ -363,24 +374,6 @@ func (d *Dispatcher) disable(ctx context.Context, endpoint *registry.Endpoint) e
 		return nil
 	}
 	return err
-}
-
-// header is everything that the request carries beside its body. What the
-// endpoint adds comes first, so that it can never stand in for the envelope's.
-func (d *Dispatcher) header(task delivery.Delivery, p prospect, keys []envelope.Key, at time.Time, body []byte) (http.Header, error) {
-	h := make(http.Header, 8+len(p.opened.Header))
-	maps.Copy(h, p.opened.Header) // the values are shared: only ever replaced whole
-	if err := envelope.SetHeaders(h, keys, p.endpoint.SignatureHeader, task.EventID, at, body); err != nil {
-		return nil, err
-	}
-	h.Set("User-Agent", d.o.Software)
-	if task.Traceparent != "" {
-		h.Set("Traceparent", task.Traceparent)
-	}
-	if task.Tracestate != "" {
-		h.Set("Tracestate", task.Tracestate)
-	}
-	return h, nil
 }
 
 // afterwards is the context for what follows an attempt: a stop that cuts the
