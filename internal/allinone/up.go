@@ -4,6 +4,7 @@ package allinone
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -37,6 +38,7 @@ type Options struct {
 	ClickHouseDSN    string // Optional: an existing server instead of the embedded engine
 	Sync             Sync   // of the embedded NATS server
 	EgressAllow      []string
+	RootCAs          *x509.CertPool // Optional: verify the servers of escalation channels instead of the system's
 	Partitions       int           // 0: what the data has, or 1
 	Drain            time.Duration // how long a stop waits for a stage's work in hand
 	AddressesFile    string        // Optional: where to write the addresses besides the data directory

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/stage"
@@ -158,13 +159,19 @@ func (f *Fanout) publish(ctx context.Context, x expansion) error {
 }
 
 func (f *Fanout) store(ctx context.Context, records []record.Record) error {
-	msgs := make([]*nats.Msg, len(records))
+	msgs := make([]*nats.Msg, 0, len(records))
 	for i := range records {
 		m, err := records[i].Message()
 		if err != nil {
 			return err
 		}
-		msgs[i] = m
+		msgs = append(msgs, m)
+		if records[i].Kind == record.EventRejected { // nobody gets it: people must know
+			if m, err = escalation.Of(records[i]).Message(); err != nil {
+				return err
+			}
+			msgs = append(msgs, m)
+		}
 	}
 	_, err := f.pub.PublishAll(ctx, msgs...)
 	return err

@@ -56,7 +56,7 @@ FROM
         tenant, event_id, endpoint_id,
         max(event_type) AS event_type_,
         groupArrayIf((idx, at, replay_id, reason, attempts, deliver_by, detail), kind = 'delivery.dead_lettered') AS ds,
-        arraySort(groupArrayIf((idx, at, replay_id, outcome, incident_id), kind = 'escalation')) AS all_es,
+        arraySort(groupArrayIf((idx, at, replay_id, outcome, incident_id), kind = 'escalation' AND action != 'resolve')) AS all_es,
         arraySort(groupArrayIf((idx, at, replay_id, actor), kind = 'escalation.acknowledged')) AS all_acks,
         arraySort(groupArrayIf((idx, at, replay_id, actor, reason), kind = 'operator.action' AND action = 'deadletter.resolved')) AS all_settled,
         groupArrayIf(idx, kind = 'delivery.owed') AS owed,
