@@ -39,9 +39,9 @@ type Options struct {
 	Sync             Sync   // of the embedded NATS server
 	EgressAllow      []string
 	RootCAs          *x509.CertPool // Optional: verify the servers of escalation channels instead of the system's
-	Partitions       int           // 0: what the data has, or 1
-	Drain            time.Duration // how long a stop waits for a stage's work in hand
-	AddressesFile    string        // Optional: where to write the addresses besides the data directory
+	Partitions       int            // 0: what the data has, or 1
+	Drain            time.Duration  // how long a stop waits for a stage's work in hand
+	AddressesFile    string         // Optional: where to write the addresses besides the data directory
 	Log              zerolog.Logger
 }
 
