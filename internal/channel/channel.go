@@ -254,10 +254,10 @@ func (c Channel) validateEmail() error {
 	switch {
 	case !hostName.MatchString(c.Host):
 		return wrong("host", "%.80q; want the name of the SMTP server, such as smtp.example.com", c.Host)
-	case c.Port < 1 || c.Port > 65535:
-		return wrong("port", "%d; want 1 to 65535", c.Port)
 	case c.TLS != StartTLS && c.TLS != ImplicitTLS:
 		return wrong("tls", "%.40q; want %s or %s: mail never goes unencrypted", c.TLS, StartTLS, ImplicitTLS)
+	case c.Port < 1 || c.Port > 65535:
+		return wrong("port", "%d; want 1 to 65535", c.Port)
 	case (c.Username == "") != (c.Secret == ""):
 		return wrong("secret", "username and password go together: give both or neither")
 	case len(c.Username) > maxField || len(c.Secret) > maxField:

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/textproto"
 	"strings"
+	"sync"
 
 	"github.com/wneessen/go-mail"
 )
@@ -21,9 +22,11 @@ func (s *Sender) sendEmail(ctx context.Context, c Channel, m Message) Result {
 	if err != nil {
 		return misconfigured(err.Error())
 	}
+	var conns connections
+	defer conns.close()
 	options := []mail.Option{
 		mail.WithPort(c.Port), mail.WithTimeout(s.o.Timeout), mail.WithTLSPolicy(mail.TLSMandatory),
-		mail.WithTLSConfig(tlsConfig(s.o.RootCAs, c.Host)), mail.WithDialContextFunc(s.smtpDial(c)),
+		mail.WithTLSConfig(tlsConfig(s.o.RootCAs, c.Host)), mail.WithDialContextFunc(conns.keep(s.smtpDial(c))),
 	}
 	if c.TLS == ImplicitTLS {
 		options = append(options, mail.WithSSL())
@@ -35,7 +38,8 @@ func (s *Sender) sendEmail(ctx context.Context, c Channel, m Message) Result {
 	if err != nil {
 		return misconfigured(err.Error())
 	}
-	// The library looks at its own timeout only; ctx may end sooner.
+	// The library looks at its own timeout only; ctx may end sooner. Closing the
+	// connection then ends what the library still does.
 	done := make(chan error, 1)
 	go func() { done <- client.DialAndSendWithContext(ctx, msg) }()
 	select {
@@ -82,6 +86,39 @@ func (s *Sender) smtpDial(c Channel) mail.DialContextFunc {
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		return s.dialer.DialContext(ctx, network, address)
+	}
+}
+
+// connections are those of one try: the library leaves one open when it fails.
+type connections struct {
+	mu     sync.Mutex
+	open   []net.Conn
+	closed bool
+}
+
+func (c *connections) keep(dial mail.DialContextFunc) mail.DialContextFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.closed {
+			_ = conn.Close()
+			return nil, net.ErrClosed
+		}
+		c.open = append(c.open, conn)
+		return conn, nil
+	}
+}
+
+func (c *connections) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, conn := range c.open {
+		_ = conn.Close()
 	}
 }
 
