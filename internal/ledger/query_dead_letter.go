@@ -24,7 +24,10 @@ type DeadLetter struct {
 	EscalationOutcome string     `ch:"escalation_outcome" json:"escalation_outcome,omitempty"`
 	AcknowledgedAt    *time.Time `ch:"acknowledged_at" json:"acknowledged_at,omitempty"`
 	AcknowledgedBy    string     `ch:"acknowledged_by" json:"acknowledged_by,omitempty"`
-	EscalatedInTime   bool       `ch:"escalated_in_time" json:"escalated_in_time"`
+	// Owner is who acknowledged last.
+	Owner           string     `ch:"owner" json:"owner,omitempty"`
+	OwnedAt         *time.Time `ch:"owned_at" json:"owned_at,omitempty"`
+	EscalatedInTime bool       `ch:"escalated_in_time" json:"escalated_in_time"`
 	// Resolution: open, replayed (a replay is under way or ended without success),
 	// delivered (by a replay, afterwards), delivered before, resolved (a person
 	// said that the obligation is met or void: ResolvedBy, ResolutionReason).

@@ -39,6 +39,8 @@ SELECT
     if(notEmpty(told), 'delivered', if(empty(es), '', es[-1].4)) AS escalation_outcome,
     if(empty(acks), NULL, acks[1].2) AS acknowledged_at,
     if(empty(acks), '', acks[1].4) AS acknowledged_by,
+    if(empty(acks), NULL, acks[-1].2) AS owned_at,
+    if(empty(acks), '', acks[-1].4) AS owner,
     toBool(notEmpty(told) AND (deliver_by IS NULL OR escalated_at <= deliver_by)) AS escalated_in_time,
     multiIf(delivered_at_ IS NOT NULL AND delivered_at_ > dead_lettered_at, 'delivered',
             delivered_at_ IS NOT NULL, 'delivered before',
