@@ -38,8 +38,9 @@ type View struct {
 type snapshot struct {
 	byID     map[string]*Endpoint
 	byTenant map[string][]*Endpoint // in order of id
-	matches  sync.Map               // tenant + " " + type → []*Endpoint
-	cached   atomic.Int64           // entries of matches
+	enabled  int
+	matches  sync.Map     // tenant + " " + type → []*Endpoint
+	cached   atomic.Int64 // entries of matches
 }
 
 // maxCachedMatches bounds the cache: event types come from producers.
@@ -71,6 +72,9 @@ func (v *View) Get(id string) (*Endpoint, bool) {
 	e, ok := v.snapshot.Load().byID[id]
 	return e, ok
 }
+
+// Enabled counts the endpoints that can be owed something.
+func (v *View) Enabled() int { return v.snapshot.Load().enabled }
 
 // Match returns the enabled endpoints of a tenant that subscribe to a type, in
 // order of id. The result is shared: it MUST NOT be changed.
@@ -212,6 +216,9 @@ func newSnapshot(byID map[string]*Endpoint) *snapshot {
 	for _, id := range slices.Sorted(maps.Keys(byID)) {
 		e := byID[id]
 		s.byTenant[e.Tenant] = append(s.byTenant[e.Tenant], e)
+		if e.State == Enabled {
+			s.enabled++
+		}
 	}
 	return s
 }
