@@ -33,7 +33,11 @@ func (t *target) withControl(ctx context.Context, do func(context.Context, *cont
 		return err
 	}
 	defer nc.Close()
-	o := control.Options{NC: nc, Egress: policy}
+	roots, err := process.RootCAs("ca-file", t.caFile)
+	if err != nil {
+		return &process.UsageError{Err: err}
+	}
+	o := control.Options{NC: nc, Egress: policy, RootCAs: roots}
 	if at.clickhouse != "" {
 		l, closeLedger, err := openLedger(at.clickhouse)
 		if err != nil {
