@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,6 +81,9 @@ again; a webhook without one gets one, which is printed this once.`,
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if kind == "" {
 			return missing("kind", "slack")
+		}
+		if !slices.Contains(channel.Kinds(), channel.Kind(kind)) {
+			return process.Usagef("--kind %q: want webhook, pagerduty, slack, email, sms or nats", kind)
 		}
 		if err := firstError(f.out.check(), checkName(args[0])); err != nil {
 			return err

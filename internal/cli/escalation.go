@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/escalation"
+	"github.com/waybill-dev/waybill/internal/process"
 )
 
 func escalationCommand(s stdio) *cobra.Command {
@@ -37,7 +38,11 @@ acknowledged.`,
 		if err := firstError(out.check(), checkTenant(filter.Tenant)); err != nil {
 			return err
 		}
-		filter.State = escalation.State(state)
+		switch filter.State = escalation.State(state); filter.State {
+		case "", escalation.Open, escalation.Acknowledged, escalation.Expired:
+		default:
+			return process.Usagef("--state %q: want open, acknowledged or expired", state)
+		}
 		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
 			list, err := ctl.Escalations(ctx, filter)
 			if err != nil {
@@ -46,21 +51,25 @@ acknowledged.`,
 			if out == "json" {
 				return printJSON(s.out, list)
 			}
-			tab := table{header: []string{"INCIDENT", "STATE", "TENANT", "POLICY", "DEAD LETTERS", "OPENED AT", "TOLD AT", "STEP", "BY"}}
-			for _, e := range list {
-				told := moment(e.ToldAt)
-				if told == "" {
-					told = "NOBODY TOLD"
-				}
-				tab.add(e.ID, string(e.State), e.Tenant, e.Policy, fmt.Sprint(e.Count), moment(e.OpenedAt), told, fmt.Sprint(e.Step), e.AckedBy)
-			}
-			if err := tab.write(s.out, "no incidents match"); err != nil {
+			if err := printEscalations(s, list); err != nil {
 				return err
 			}
 			return warnUncovered(ctx, s, ctl)
 		})
 	}
 	return c
+}
+
+func printEscalations(s stdio, list []control.Escalation) error {
+	t := table{header: []string{"INCIDENT", "STATE", "TENANT", "POLICY", "DEAD LETTERS", "OPENED AT", "TOLD AT", "STEP", "BY"}}
+	for _, e := range list {
+		told := moment(e.ToldAt)
+		if told == "" {
+			told = "NOBODY TOLD"
+		}
+		t.add(e.ID, string(e.State), e.Tenant, e.Policy, fmt.Sprint(e.Count), moment(e.OpenedAt), told, fmt.Sprint(e.Step), e.AckedBy)
+	}
+	return t.write(s.out, "no incidents match")
 }
 
 func escalationShow(s stdio) *cobra.Command {
