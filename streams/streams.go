@@ -32,6 +32,8 @@ const (
 	EscalationPoliciesBucket = "escalation_policies"
 	// IncidentsBucket holds what people are being told of: see IncidentKey and TroubleKey.
 	IncidentsBucket = "incidents"
+	// EndpointHealthBucket says which endpoints fail, and since when.
+	EndpointHealthBucket = "endpoint_health"
 	// LeasesBucket says who does what only one may do at a time.
 	LeasesBucket = "leases"
 
