@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +40,7 @@ type Options struct {
 	EgressAllow      []string
 	Partitions       int           // 0: what the data has, or 1
 	Drain            time.Duration // how long a stop waits for a stage's work in hand
+	DebugHTTP        string        // Optional: where to serve Go's profiles, on loopback
 	AddressesFile    string        // Optional: where to write the addresses besides the data directory
 	Log              zerolog.Logger
 }
@@ -99,6 +101,9 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 		return w, err
 	}
 	w.cleanup.Push("data directory", time.Second, func(context.Context) error { return w.data.close() })
+	if err := process.ServeDebug(o.DebugHTTP, &w.cleanup, w.log); err != nil {
+		return w, err
+	}
 	if w.listener, err = process.Listen("http", o.HTTP); err != nil {
 		return w, err
 	}
@@ -179,7 +184,7 @@ func (w *Waybill) startStreams(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("putting the streams in place: %w", err)
 	}
-	return nil
+	return process.QueueMetrics(w.metrics, w.js, w.partitions)
 }
 
 // connect opens a connection of its own for each part, so that one that is
@@ -194,7 +199,7 @@ func (w *Waybill) connect(ctx context.Context, name string) (nc *nats.Conn, err 
 		return nil, err
 	}
 	w.cleanup.Push("connection "+name, time.Second, func(context.Context) error { nc.Close(); return nil })
-	return nc, nil
+	return nc, process.ConnectionMetrics(w.metrics, nc, strings.TrimPrefix(name, "waybill-"))
 }
 
 // startEngine runs ClickHouse unless there is one already.

@@ -36,13 +36,15 @@ func (d *Dispatcher) Deliver(ctx context.Context, m stage.Message) stage.Settlem
 		d.log.Error().Err(err).Str("subject", m.Subject).Uint64("seq", m.Seq).Msg("delivery.malformed")
 		return stage.Drop("malformed")
 	}
-	if wait := time.Until(task.Due); wait > 0 {
+	if wait := task.Due.Sub(d.clock.Now()); wait > 0 {
 		return stage.Later(wait)
 	}
 	if !d.gates.hold(task.EndpointID, task.EventID+"/"+task.Replay) {
 		return stage.Later(transientPause) // a second message for it is in hand here
 	}
 	defer d.gates.release(task.EndpointID, task.EventID+"/"+task.Replay)
+	d.late.hold(&task)
+	defer d.late.release(&task)
 
 	s, err := d.deliver(ctx, m, task)
 	if err != nil {
@@ -90,7 +92,7 @@ func (d *Dispatcher) prospectOf(ctx context.Context, task delivery.Delivery) (p 
 	if p.endpoint, p.over, err = d.receiver(ctx, task); err != nil {
 		return p, err
 	}
-	now := time.Now()
+	now := d.clock.Now()
 	p.budget = budgetOf(task, p.endpoint)
 	if p.over != nil {
 		return p, nil
@@ -165,7 +167,7 @@ func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delive
 	if waiting := streams.RetrySubject(streams.Partition(task.EndpointID, d.o.Partitions), task.EndpointID); m.Subject == waiting {
 		return stage.Later(parked), nil
 	}
-	task.Due = time.Now().Add(parked)
+	task.Due = d.clock.Now().Add(parked)
 	_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
 	return stage.Done(), err
 }
@@ -200,7 +202,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	at.leave(result.Total)
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	decision := Decide(result.Facts(), task.Spent+1, budget, time.Now(), d.o.Random)
+	decision := Decide(result.Facts(), task.Spent+1, budget, d.clock.Now(), d.o.Random)
 	r := d.attemptRecord(task, endpoint, number, mine, signed, body, result, decision)
 	stands, recorded, err := d.claims.settle(ctx, r, mine.StartedAt)
 	if err != nil {
@@ -218,7 +220,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 }
 
 func (d *Dispatcher) newClaim(task delivery.Delivery, endpoint *registry.Endpoint, timeout time.Duration) claim {
-	now := time.Now().UTC()
+	now := d.clock.Now().UTC()
 	c := claim{AttemptID: ids.New(ids.Attempt, now), Dispatcher: d.o.Name, Boot: d.boot, StartedAt: now,
 		LeaseUntil: now.Add(timeout + leaseGrace), Replay: task.Replay}
 	if endpoint != nil {
@@ -257,10 +259,10 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 		return stage.Done(), d.deadLetter(ctx, task, endpoint, prior.ended())
 	}
 	predecessor := prior.Boot == d.boot || d.o.Exclusive && prior.Dispatcher == d.o.Name
-	if left := time.Until(prior.LeaseUntil); left > 0 && !predecessor {
+	if left := prior.LeaseUntil.Sub(d.clock.Now()); left > 0 && !predecessor {
 		return stage.Later(left), nil // it may be running still
 	}
-	decision := Decide(Facts{Outcome: OutcomeUnknown}, task.Spent+1, budget, time.Now(), d.o.Random)
+	decision := Decide(Facts{Outcome: OutcomeUnknown}, task.Spent+1, budget, d.clock.Now(), d.o.Random)
 	unknown := record.Record{
 		ID: prior.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: task.Tenant, EventID: task.EventID, EndpointID: task.EndpointID,
 		EventType: task.Type, Attempt: number, ReplayID: task.Replay, StartedAt: prior.StartedAt, DeliverBy: task.DeliverBy,
@@ -269,9 +271,12 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 		URL:   prior.URL, EndpointRevision: prior.Revision, Dispatcher: prior.Dispatcher, Software: d.o.Software,
 	}
 	setDecision(&unknown, decision)
-	r, _, err := d.claims.settle(ctx, unknown, prior.StartedAt)
+	r, mine, err := d.claims.settle(ctx, unknown, prior.StartedAt)
 	if err != nil {
 		return stage.Settlement{}, err
+	}
+	if mine {
+		d.metrics.attempted(task, &r, d.clock)
 	}
 	d.log.Warn().Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Int("attempt", number).
 		Str("outcome", r.Outcome).Str("decision", r.Decision).Msg("attempt.resumed")

@@ -46,7 +46,8 @@ type StageOptions struct {
 	DrainTimeout time.Duration // how long a stop waits for attempts under way
 	Client       *Client       // Optional: made from Egress
 	Random       func() float64
-	Software     string // Optional: version.Software
+	Now          func() time.Time // Optional: this machine's clock. Default time.Now.
+	Software     string           // Optional: version.Software
 	Log          zerolog.Logger
 	Metrics      prometheus.Registerer
 }
@@ -62,6 +63,8 @@ type Dispatcher struct {
 	claims  *claims
 	client  *Client
 	gates   *gates
+	clock   *stage.Clock
+	late    *lateness
 	metrics *metrics
 	loops   []*stage.Loop
 }
@@ -82,18 +85,26 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{o: o, boot: ids.New("", time.Now()), log: o.Log, view: o.View, client: o.Client,
 		gates: newGates(o.Concurrency*3/4, o.View.Enabled)}
-	d.metrics = newMetrics(o.Metrics, d.gates.inFlight)
 	js, err := jetstream.New(o.NC)
 	if err != nil {
 		return nil, fmt.Errorf("dispatcher: %w", err)
 	}
+	d.clock = stage.NewClock(js, streams.Retry, o.Now, o.Log)
+	if err := errors.Join(d.clock.Compare(ctx), d.clock.Register(o.Metrics, "dispatcher")); err != nil {
+		return nil, fmt.Errorf("dispatcher: comparing clocks: %w", err)
+	}
+	d.late = newLateness(o.Partitions, d.clock.Now)
+	d.metrics = newMetrics(o.Metrics, d.gates.inFlight, d.late)
 	if d.store, err = registry.OpenStore(ctx, js); err != nil {
 		return nil, err
 	}
 	if d.pub, err = stage.NewPublisher(o.NC, o.Log); err != nil {
 		return nil, err
 	}
-	if d.claims, err = openClaims(ctx, js, d.pub); err != nil {
+	if err := d.pub.Register(o.Metrics, "dispatcher"); err != nil {
+		return nil, fmt.Errorf("dispatcher metrics: %w", err)
+	}
+	if d.claims, err = openClaims(ctx, js, d.pub, d.clock); err != nil {
 		return nil, err
 	}
 	return d, d.openLoops(ctx, js)
@@ -107,7 +118,8 @@ func (d *Dispatcher) openLoops(ctx context.Context, js jetstream.JetStream) erro
 				return fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply --partitions %d", c[0], c[1], err, d.o.Partitions)
 			}
 			loop, err := stage.NewLoop(stage.LoopOptions{JS: js, Stream: c[0], Consumer: c[1], Handle: d.Deliver,
-				Concurrency: d.o.Concurrency, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: d.o.DrainTimeout, Log: d.log})
+				Concurrency: d.o.Concurrency, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: d.o.DrainTimeout,
+				Log: d.log, Metrics: d.o.Metrics})
 			if err != nil {
 				return err
 			}
@@ -127,6 +139,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return nil
 	}
 	g := new(errgroup.Group)
+	g.Go(func() error { return d.clock.Run(ctx) })
 	for _, l := range d.loops {
 		g.Go(func() error { return l.Run(ctx) })
 	}

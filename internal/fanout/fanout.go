@@ -47,6 +47,7 @@ type Fanout struct {
 	view   *registry.View
 	pub    *stage.Publisher
 	ledger *stage.Journal
+	clock  *stage.Clock
 	loops  []*stage.Loop
 	events *prometheus.CounterVec
 	owed   prometheus.Counter
@@ -72,13 +73,25 @@ func New(ctx context.Context, o Options) (*Fanout, error) {
 			Help: "Events expanded, by what became of them."}, []string{"result"}),
 		owed: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_owed_total",
 			Help: "Deliveries that came to be owed, replays included."})}
+	for _, k := range alternatives(record.EventAccepted) {
+		f.events.WithLabelValues(result(k)) // from 0: the first one counts as an increase
+	}
 	o.Metrics.MustRegister(f.events, f.owed)
 	if f.pub, err = stage.NewPublisher(o.NC, o.Log); err != nil {
 		return nil, err
 	}
-	if f.ledger, err = stage.OpenJournal(ctx, js, f.pub, streams.Ledger); err != nil {
+	if err := f.pub.Register(o.Metrics, "fanout"); err != nil {
+		return nil, fmt.Errorf("fanout metrics: %w", err)
+	}
+	f.clock = stage.NewClock(js, streams.Events, nil, o.Log)
+	if err := errors.Join(f.clock.Compare(ctx), f.clock.Register(o.Metrics, "fanout")); err != nil {
+		return nil, fmt.Errorf("fanout: comparing clocks: %w", err)
+	}
+	ledger, err := stage.OpenJournal(ctx, js, f.pub, streams.Ledger)
+	if err != nil {
 		return nil, err
 	}
+	f.ledger = ledger.By(f.clock)
 	return f, f.openLoops(ctx)
 }
 
@@ -97,7 +110,8 @@ func (f *Fanout) openLoops(ctx context.Context) error {
 			return fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply", l.stream, l.consumer, err)
 		}
 		loop, err := stage.NewLoop(stage.LoopOptions{JS: f.js, Stream: l.stream, Consumer: l.consumer, Handle: l.handle,
-			Concurrency: l.concurrency, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: f.o.DrainTimeout, Log: f.log})
+			Concurrency: l.concurrency, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: f.o.DrainTimeout,
+			Log: f.log, Metrics: f.o.Metrics})
 		if err != nil {
 			return err
 		}
@@ -114,6 +128,7 @@ func (f *Fanout) Run(ctx context.Context) error {
 		return nil
 	}
 	g := new(errgroup.Group)
+	g.Go(func() error { return f.clock.Run(ctx) })
 	for _, l := range f.loops {
 		g.Go(func() error { return l.Run(ctx) })
 	}
@@ -137,14 +152,16 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 	if err := f.publish(ctx, x); err != nil {
 		return f.later(err, m.Subject)
 	}
-	result := string(first.Kind[len("event."):])
-	f.events.WithLabelValues(result).Inc()
+	f.events.WithLabelValues(result(first.Kind)).Inc()
 	if first.Kind == record.EventRejected {
 		f.log.Warn().Str("tenant", first.Tenant).Str("event_id", first.EventID).Str("subject", first.NATSSubject).
 			Str("reason", first.Reason).Str("detail", first.Detail).Msg("event.rejected")
 	}
 	return stage.Done()
 }
+
+// result of an expansion, as the metrics call it.
+func result(k record.Kind) string { return string(k[len("event."):]) }
 
 // suspectSince is when somebody else can first have expanded a message.
 func suspectSince(m stage.Message) time.Time {

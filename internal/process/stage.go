@@ -28,6 +28,7 @@ type Settings struct {
 	LogFormat  string        // --log-format
 	Partitions int           // --partitions: of DELIVERIES and RETRY; the same in every stage
 	Drain      time.Duration // --drain-timeout
+	DebugHTTP  string        // --debug-http. Optional
 }
 
 // BindNATS adds the flags of the connection to NATS.
@@ -48,6 +49,7 @@ func (s *Settings) BindStage(f *pflag.FlagSet, http string) {
 	f.StringVar(&s.HTTP, "http", http, "listen address of /healthz, /readyz, /metrics and the stage's own routes")
 	f.IntVar(&s.Partitions, "partitions", 1, "partitions of DELIVERIES and RETRY; the same in every stage")
 	f.DurationVar(&s.Drain, "drain-timeout", 15*time.Second, "how long an orderly stop waits for work in hand")
+	BindDebug(f, &s.DebugHTTP)
 }
 
 // Env is what a running stage is given.
@@ -118,6 +120,9 @@ func (s StageCommand) run(ctx context.Context, settings Settings) (err error) {
 		}
 		return listener.Close()
 	})
+	if err := ServeDebug(settings.DebugHTTP, cleanup, log); err != nil {
+		return err
+	}
 	nc, err := ConnectNATS(ctx, settings.NATSURL, "waybill-"+s.Name, settings.NATSCreds, settings.NATSWait, log)
 	if err != nil {
 		return err
@@ -133,6 +138,9 @@ func (s StageCommand) run(ctx context.Context, settings Settings) (err error) {
 	env := &Env{Settings: settings, Log: log, NATS: nc, JS: js, Mux: http.NewServeMux(),
 		Health: &Health{}, Metrics: NewMetrics(), Cleanup: cleanup}
 	env.Health.Add("nats", Connected(nc))
+	if err := errors.Join(ConnectionMetrics(env.Metrics, nc, s.Name), QueueMetrics(env.Metrics, js, settings.Partitions)); err != nil {
+		return err
+	}
 	env.Serve = func() error {
 		served = true
 		Routes(env.Mux, env.Health, env.Metrics)
