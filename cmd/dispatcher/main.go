@@ -57,7 +57,7 @@ Run any number beside each other.`,
 			view := registry.NewView(env.JS, env.Log)
 			stage, err := dispatcher.New(ctx, dispatcher.StageOptions{NC: env.NATS, View: view, Name: name, Egress: policy,
 				Partitions: env.Settings.Partitions, Concurrency: concurrency, DrainTimeout: env.Settings.Drain,
-				Log: env.Log, Metrics: env.Metrics})
+				Log: env.Log, Metrics: env.Metrics, Tracer: env.Tracer})
 			if err != nil {
 				return err
 			}

@@ -56,7 +56,7 @@ func (w *Waybill) startDispatcher(ctx context.Context, view *registry.View) erro
 		NC: nc, View: view,
 		Name: w.name, Exclusive: true, // see installationName
 		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain,
-		Log: w.stageLog("dispatcher"), Metrics: w.metrics,
+		Tracer: w.tracer, Log: w.stageLog("dispatcher"), Metrics: w.metrics,
 	})
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 		return err
 	}
 	f, err := fanout.New(ctx, fanout.Options{NC: nc, View: view, Partitions: w.partitions,
-		DrainTimeout: w.o.Drain, Log: w.stageLog("fanout"), Metrics: w.metrics})
+		DrainTimeout: w.o.Drain, Tracer: w.tracer, Log: w.stageLog("fanout"), Metrics: w.metrics})
 	if err != nil {
 		return err
 	}

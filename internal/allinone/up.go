@@ -23,6 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/engine"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/tracing"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -41,6 +42,7 @@ type Options struct {
 	Partitions       int           // 0: what the data has, or 1
 	Drain            time.Duration // how long a stop waits for a stage's work in hand
 	DebugHTTP        string        // Optional: where to serve Go's profiles, on loopback
+	OTLP             string        // Optional: where to send traces
 	AddressesFile    string        // Optional: where to write the addresses besides the data directory
 	Log              zerolog.Logger
 }
@@ -53,6 +55,7 @@ type Waybill struct {
 	cleanup    process.Cleanup
 	health     process.Health
 	metrics    *prometheus.Registry
+	tracer     *tracing.Tracer // nil: off
 	partitions int
 	name       string // see installationName
 	addresses  Addresses
@@ -102,6 +105,9 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 	}
 	w.cleanup.Push("data directory", time.Second, func(context.Context) error { return w.data.close() })
 	if err := process.ServeDebug(o.DebugHTTP, &w.cleanup, w.log); err != nil {
+		return w, err
+	}
+	if w.tracer, err = process.StartTracing(ctx, o.OTLP, "waybill", &w.cleanup, w.log); err != nil {
 		return w, err
 	}
 	if w.listener, err = process.Listen("http", o.HTTP); err != nil {

@@ -41,6 +41,7 @@ func (f *upFlags) bind(flags *pflag.FlagSet, level string) {
 	flags.DurationVar(&f.o.Drain, "drain-timeout", 5*time.Second, "how long an orderly stop waits for attempts under way")
 	flags.StringVar(&f.o.AddressesFile, "addresses", "", "write the addresses to this file as JSON once everything works")
 	process.BindDebug(flags, &f.o.DebugHTTP)
+	process.BindTracing(flags, &f.o.OTLP)
 	flags.StringVar(&f.logLevel, "log-level", level, "debug, info, warn or error")
 	flags.StringVar(&f.logFormat, "log-format", "", "json or text (default: text on a terminal, else json)")
 }

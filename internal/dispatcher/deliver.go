@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/retry"
 	"github.com/waybill-dev/waybill/internal/stage"
+	"github.com/waybill-dev/waybill/internal/tracing"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -194,12 +195,14 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	// claim, records the outcome as unknown, and goes on with the next number.
 	signed := time.Now()
 	body := event.AppendBody(nil, number)
-	header, err := d.header(task, endpoint, signed, body)
+	span := d.span(task, endpoint, number, mine)
+	header, err := d.header(task, endpoint, span, signed, body)
 	if err != nil {
 		return stage.Settlement{}, err
 	}
 	result := d.client.Try(ctx, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout})
 	at.leave(result.Total)
+	endSpan(span, result)
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	decision := Decide(result.Facts(), task.Spent+1, budget, d.clock.Now(), d.o.Random)
@@ -216,6 +219,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	}
 	d.observe(task, endpoint, &r, result)
 	task.Responded = task.Responded || result.GotResponse
+	task.LastAttempt = span.Context(tracing.Context{}).Parent
 	return stage.Done(), d.conclude(ctx, task, endpoint, number, decision)
 }
 
@@ -347,7 +351,7 @@ func (d *Dispatcher) disable(ctx context.Context, endpoint *registry.Endpoint) e
 }
 
 // header is everything that the request carries beside its body.
-func (d *Dispatcher) header(task delivery.Delivery, endpoint *registry.Endpoint, at time.Time, body []byte) (http.Header, error) {
+func (d *Dispatcher) header(task delivery.Delivery, endpoint *registry.Endpoint, span *tracing.Span, at time.Time, body []byte) (http.Header, error) {
 	keys, err := endpoint.Keys(at)
 	if err != nil {
 		return nil, err
@@ -357,11 +361,12 @@ func (d *Dispatcher) header(task delivery.Delivery, endpoint *registry.Endpoint,
 		return nil, err
 	}
 	h.Set("User-Agent", d.o.Software)
-	if task.Traceparent != "" {
-		h.Set("Traceparent", task.Traceparent)
+	context := span.Context(tracing.Context{Parent: task.Traceparent, State: task.Tracestate})
+	if context.Parent != "" {
+		h.Set("Traceparent", context.Parent)
 	}
-	if task.Tracestate != "" {
-		h.Set("Tracestate", task.Tracestate)
+	if context.State != "" {
+		h.Set("Tracestate", context.State)
 	}
 	return h, nil
 }

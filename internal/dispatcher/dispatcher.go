@@ -21,6 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/retry"
 	"github.com/waybill-dev/waybill/internal/stage"
+	"github.com/waybill-dev/waybill/internal/tracing"
 	"github.com/waybill-dev/waybill/internal/version"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -48,6 +49,7 @@ type StageOptions struct {
 	Random       func() float64
 	Now          func() time.Time // Optional: this machine's clock. Default time.Now.
 	Software     string           // Optional: version.Software
+	Tracer       *tracing.Tracer  // Optional: none
 	Log          zerolog.Logger
 	Metrics      prometheus.Registerer
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/stage"
+	"github.com/waybill-dev/waybill/internal/tracing"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -31,10 +32,11 @@ const (
 // Options configure a Fanout. All are required unless marked Optional.
 type Options struct {
 	NC           *nats.Conn
-	View         *registry.View // kept up to date by whoever made it
-	Partitions   int            // of DELIVERIES; the same in every stage
-	Concurrency  int            // Optional: events in hand. Default 128.
-	DrainTimeout time.Duration  // how long a stop waits for events in hand
+	View         *registry.View  // kept up to date by whoever made it
+	Partitions   int             // of DELIVERIES; the same in every stage
+	Concurrency  int             // Optional: events in hand. Default 128.
+	DrainTimeout time.Duration   // how long a stop waits for events in hand
+	Tracer       *tracing.Tracer // Optional: none
 	Log          zerolog.Logger
 	Metrics      prometheus.Registerer
 }
@@ -141,6 +143,9 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 	if err := f.view.Fresh(ctx); err != nil {
 		return f.later(err, m.Subject)
 	}
+	incoming := tracing.Context{Parent: m.Header.Get(streams.HeaderTraceparent), State: m.Header.Get(streams.HeaderTracestate)}
+	span := f.o.Tracer.Start("fanout", tracing.Consumer, incoming, tracing.Context{})
+	defer span.End()
 	x := Expand(m, f.view, time.Now())
 	first, mine, err := f.state(ctx, x.records[0], suspectSince(m))
 	if err != nil {
@@ -149,7 +154,14 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 	if x.records = x.records[1:]; !mine {
 		x = follow(m, first, f.view, time.Now())
 	}
+	span.Text("waybill.tenant", first.Tenant).Text("waybill.event_id", first.EventID).Text("waybill.event_type", first.EventType).
+		Text("waybill.result", result(first.Kind)).Number("waybill.endpoints", len(x.deliveries))
+	for i := range x.deliveries {
+		next := span.Context(incoming)
+		x.deliveries[i].Traceparent, x.deliveries[i].Tracestate = next.Parent, next.State
+	}
 	if err := f.publish(ctx, x); err != nil {
+		span.Failed("handed_back")
 		return f.later(err, m.Subject)
 	}
 	f.events.WithLabelValues(result(first.Kind)).Inc()
