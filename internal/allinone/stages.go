@@ -55,7 +55,7 @@ func (w *Waybill) startDispatcher(ctx context.Context, view *registry.View) erro
 	d, err := dispatcher.New(ctx, dispatcher.StageOptions{
 		NC: nc, View: view,
 		Name: w.name, Exclusive: true, // see installationName
-		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain,
+		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain, Group: w.groups(),
 		Tracer: w.tracer, Log: w.stageLog("dispatcher"), Metrics: w.metrics,
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 		return err
 	}
 	f, err := fanout.New(ctx, fanout.Options{NC: nc, View: view, Partitions: w.partitions,
-		DrainTimeout: w.o.Drain, Tracer: w.tracer, Log: w.stageLog("fanout"), Metrics: w.metrics})
+		DrainTimeout: w.o.Drain, Group: w.groups(), Tracer: w.tracer, Log: w.stageLog("fanout"), Metrics: w.metrics})
 	if err != nil {
 		return err
 	}
@@ -82,3 +82,7 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 func (w *Waybill) stageLog(name string) zerolog.Logger {
 	return w.log.With().Str("stage", name).Logger()
 }
+
+// groups says whether stages store together what comes together: when each
+// write of the embedded server costs an fsync.
+func (w *Waybill) groups() bool { return w.nats != nil && w.o.Sync.Always }

@@ -45,6 +45,7 @@ type StageOptions struct {
 	Egress       egress.Policy // which addresses may be called
 	Concurrency  int           // Optional: messages in hand per consumer. Default 2048.
 	DrainTimeout time.Duration // how long a stop waits for attempts under way
+	Group        bool          // Optional: store together what comes together, see stage.NewGroupingPublisher
 	Client       *Client       // Optional: made from Egress
 	Random       func() float64
 	Now          func() time.Time // Optional: this machine's clock. Default time.Now.
@@ -100,7 +101,11 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 	if d.store, err = registry.OpenStore(ctx, js); err != nil {
 		return nil, err
 	}
-	if d.pub, err = stage.NewPublisher(o.NC, o.Log); err != nil {
+	publisher := stage.NewPublisher
+	if o.Group {
+		publisher = stage.NewGroupingPublisher
+	}
+	if d.pub, err = publisher(o.NC, o.Log); err != nil {
 		return nil, err
 	}
 	if err := d.pub.Register(o.Metrics, "dispatcher"); err != nil {

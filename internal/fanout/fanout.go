@@ -36,6 +36,7 @@ type Options struct {
 	Partitions   int             // of DELIVERIES; the same in every stage
 	Concurrency  int             // Optional: events in hand. Default 128.
 	DrainTimeout time.Duration   // how long a stop waits for events in hand
+	Group        bool            // Optional: store together what comes together, see stage.NewGroupingPublisher
 	Tracer       *tracing.Tracer // Optional: none
 	Log          zerolog.Logger
 	Metrics      prometheus.Registerer
@@ -79,7 +80,11 @@ func New(ctx context.Context, o Options) (*Fanout, error) {
 		f.events.WithLabelValues(result(k)) // from 0: the first one counts as an increase
 	}
 	o.Metrics.MustRegister(f.events, f.owed)
-	if f.pub, err = stage.NewPublisher(o.NC, o.Log); err != nil {
+	publisher := stage.NewPublisher
+	if o.Group {
+		publisher = stage.NewGroupingPublisher
+	}
+	if f.pub, err = publisher(o.NC, o.Log); err != nil {
 		return nil, err
 	}
 	if err := f.pub.Register(o.Metrics, "fanout"); err != nil {

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,7 +99,7 @@ func (b *bench) fanout() *running {
 	js, err := jetstream.New(nc)
 	must(b.t, err)
 	view := registry.NewView(js, log(b.t))
-	f, err := fanout.New(b.t.Context(), fanout.Options{NC: nc, View: view, Partitions: 1, DrainTimeout: 5 * time.Second,
+	f, err := fanout.New(b.t.Context(), fanout.Options{NC: nc, View: view, Partitions: 1, DrainTimeout: 5 * time.Second, Group: groups(),
 		Log: log(b.t), Metrics: prometheus.NewRegistry()})
 	must(b.t, err)
 	return start(b.t, view.Run, f.Run)
@@ -112,7 +113,7 @@ func (b *bench) dispatcher(alter ...func(*dispatcher.StageOptions)) *running {
 	allow, err := egress.ParseAllow([]string{"127.0.0.0/8"})
 	must(b.t, err)
 	o := dispatcher.StageOptions{NC: nc, View: view, Name: "d-" + ids.New("", time.Now()), Partitions: 1, Egress: allow,
-		DrainTimeout: 5 * time.Second, Random: func() float64 { return 0.5 }, Log: log(b.t), Metrics: prometheus.NewRegistry()}
+		DrainTimeout: 5 * time.Second, Group: groups(), Random: func() float64 { return 0.5 }, Log: log(b.t), Metrics: prometheus.NewRegistry()}
 	for _, f := range alter {
 		f(&o)
 	}
@@ -338,3 +339,9 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// groups makes every second stage store in groups: both ways MUST be the same
+// to whoever looks.
+func groups() bool { return stages.Add(1)%2 == 0 }
+
+var stages atomic.Int64

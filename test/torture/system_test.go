@@ -176,6 +176,7 @@ func eventually(t *testing.T, bound time.Duration, what string, ask func(context
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
+	var last error
 	for {
 		once, cancelOnce := context.WithTimeout(ctx, 10*time.Second)
 		err := ask(once)
@@ -183,10 +184,13 @@ func eventually(t *testing.T, bound time.Duration, what string, ask func(context
 		if err == nil {
 			return
 		}
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("%s: not after %s: %v", what, bound, err)
+			t.Fatalf("%s: not after %s: %v", what, bound, last)
 		}
 	}
 }
