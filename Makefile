@@ -49,6 +49,10 @@ test: engine $(NODE_PACKAGES) vet ## Run every test of every module
 test-race: RACE := -race
 test-race: test ## The same, and fail if the race detector is not to be had
 
+.PHONY: test-disk
+test-disk: engine ## Fill a small disk under the real programs; needs root, to mount it
+	go test -tags disk -count=1 -timeout 10m ./test/operations -run Disk
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (30s)
 	@grep -rlE --include='*_test.go' '^func Fuzz' . | sort | while read -r file; do \
