@@ -27,6 +27,9 @@ func (w *Waybill) startStages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := w.openKeys(ctx, view); err != nil {
+		return err
+	}
 	for _, start := range []func(context.Context, *registry.View) error{w.startSink, w.startDispatcher, w.startFanout, w.startAPI} {
 		if err := start(ctx, view); err != nil {
 			return err
@@ -56,11 +59,13 @@ func (w *Waybill) startDispatcher(ctx context.Context, view *registry.View) erro
 		NC: nc, View: view,
 		Name: w.name, Exclusive: true, // see installationName
 		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain, Group: w.groups(),
+		Keys: w.keys, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names,
 		Tracer: w.tracer, Log: w.stageLog("dispatcher"), Metrics: w.metrics,
 	})
 	if err != nil {
 		return err
 	}
+	w.checkKeys = d.CheckKeys
 	w.work("dispatcher", w.o.Drain+stopMargin, d.Run)
 	return nil
 }

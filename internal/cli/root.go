@@ -42,6 +42,7 @@ Exit status: 0 done, 1 failed, 2 wrong use.`,
 		eventCommand(s),
 		deliveryCommand(s),
 		replayCommand(s),
+		keyCommand(s),
 		streamsCommand(s),
 	)
 	return root

@@ -23,6 +23,7 @@ type metrics struct {
 	budgetLeft  prometheus.Histogram
 	deadLetters *prometheus.CounterVec
 	parked      prometheus.Counter
+	locked      prometheus.Counter
 }
 
 // longBuckets reach from milliseconds to beyond the 33 hours of the standard schedule.
@@ -48,6 +49,8 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness) 
 			Help: "Deliveries that ended unfulfilled, by reason."}, []string{"reason"}),
 		parked: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_moved_aside_total",
 			Help: "Times that a delivery was moved aside because its endpoint was at its cap."}),
+		locked: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_waiting_for_key_total",
+			Help: "Times that a delivery was put off because its endpoint's secrets cannot be opened with the keys at hand."}),
 	}
 	for _, r := range []ReasonCode{ReasonEndpointUnreachable, ReasonAttemptsExhausted, ReasonSignatureRejected, ReasonPermanentlyRejected,
 		ReasonEndpointGone, ReasonAddressBlocked, ReasonDeadlineExceeded, ReasonEndpointDisabled, ReasonEndpointDeleted, ReasonInvalidEvent} {
@@ -59,7 +62,7 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness) 
 	for _, which := range []string{"first", "later"} {
 		m.queueDelay.WithLabelValues(which)
 	}
-	reg.MustRegister(m.attempts, m.duration, m.queueDelay, m.delivered, m.budgetLeft, m.deadLetters, m.parked, late,
+	reg.MustRegister(m.attempts, m.duration, m.queueDelay, m.delivered, m.budgetLeft, m.deadLetters, m.parked, m.locked, late,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_attempts_in_flight", Help: "Requests under way."},
 			func() float64 { return float64(inFlight()) }))
 	return m

@@ -19,6 +19,13 @@ func (d *Dispatcher) span(task delivery.Delivery, endpoint *registry.Endpoint, n
 		Text("waybill.attempt_id", c.AttemptID).Number("waybill.attempt", number).Text("waybill.replay_id", task.Replay)
 }
 
+// within is the task as the receiver is told of it: below the attempt's span.
+func within(s *tracing.Span, task delivery.Delivery) delivery.Delivery {
+	c := s.Context(tracing.Context{Parent: task.Traceparent, State: task.Tracestate})
+	task.Traceparent, task.Tracestate = c.Parent, c.State
+	return task
+}
+
 func endSpan(s *tracing.Span, res Result) {
 	if s == nil {
 		return

@@ -107,6 +107,7 @@ type addresses struct {
 	HTTP             string `json:"http"`
 	NATS             string `json:"nats"`
 	ClickHouseNative string `json:"clickhouse_native"`
+	data             string // the data directory
 }
 
 // up starts everything and waits until it works.
@@ -118,7 +119,7 @@ func up(t *testing.T, env []string, args ...string) (*program, addresses) {
 	p := start(t, "waybill", address, env, append([]string{"up", "--data", filepath.Join(dir, "data"), "--egress-allow", "127.0.0.1",
 		"--addresses", file, "--http", address, "--nats", "127.0.0.1:0", "--clickhouse-native", "127.0.0.1:0", "--clickhouse-http", "127.0.0.1:0"}, args...)...)
 	p.ready()
-	var a addresses
+	a := addresses{data: filepath.Join(dir, "data")}
 	eventually(t, "the addresses are written", func() string {
 		b, err := os.ReadFile(file)
 		if err == nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -106,7 +107,7 @@ func TestEveryProgramShowsItsMetricsAndNoMoreOfThemForMoreEndpoints(t *testing.T
 		args := []string{"--nats-url", "nats://" + a.NATS, "--http", address}
 		switch name {
 		case "dispatcher":
-			args = append(args, "--egress-allow", "127.0.0.1")
+			args = append(args, "--egress-allow", "127.0.0.1", "--secrets-key-file", filepath.Join(a.data, "keys", "secrets.key"))
 		case "ledger-sink":
 			args = append(args, "--clickhouse", "clickhouse://"+a.ClickHouseNative+"/waybill")
 		}
