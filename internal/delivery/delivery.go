@@ -36,6 +36,8 @@ type Delivery struct {
 	Due             time.Time // when the next attempt may start; zero: now
 
 	Traceparent, Tracestate string
+	// LastAttempt is the traceparent of the attempt before, when it was traced.
+	LastAttempt string
 
 	// Event is the producer's message.
 	Event []byte
@@ -77,6 +79,7 @@ func (d Delivery) message(subject, id string) *nats.Msg {
 	for name, value := range map[string]string{
 		streams.HeaderReplay: d.Replay, streams.HeaderDeliverBy: formatTime(d.DeliverBy), streams.HeaderDue: formatTime(d.Due),
 		streams.HeaderTraceparent: d.Traceparent, streams.HeaderTracestate: d.Tracestate,
+		streams.HeaderLastAttempt: d.LastAttempt,
 	} {
 		if value != "" {
 			h[name] = []string{value}
@@ -97,7 +100,8 @@ func Parse(h nats.Header, data []byte) (Delivery, error) {
 		Attempts: int(p.number(streams.HeaderAttempts)), Spent: int(p.number(streams.HeaderSpent)),
 		Responded:   h.Get(streams.HeaderResponded) == "1",
 		Traceparent: h.Get(streams.HeaderTraceparent), Tracestate: h.Get(streams.HeaderTracestate),
-		Event: data,
+		LastAttempt: h.Get(streams.HeaderLastAttempt),
+		Event:       data,
 	}
 	if !ids.Valid(ids.Endpoint, d.EndpointID) {
 		p.err = errors.Join(p.err, fmt.Errorf("%s: %q is not an endpoint's id", streams.HeaderEndpoint, d.EndpointID))

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/retry"
 	"github.com/waybill-dev/waybill/internal/stage"
+	"github.com/waybill-dev/waybill/internal/tracing"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -39,13 +40,15 @@ func (d *Dispatcher) Deliver(ctx context.Context, m stage.Message) stage.Settlem
 		d.log.Error().Err(err).Str("subject", m.Subject).Uint64("seq", m.Seq).Msg("delivery.malformed")
 		return stage.Drop("malformed")
 	}
-	if wait := time.Until(task.Due); wait > 0 {
+	if wait := task.Due.Sub(d.clock.Now()); wait > 0 {
 		return stage.Later(wait)
 	}
 	if !d.gates.hold(task.EndpointID, task.EventID+"/"+task.Replay) {
 		return stage.Later(transientPause) // a second message for it is in hand here
 	}
 	defer d.gates.release(task.EndpointID, task.EventID+"/"+task.Replay)
+	d.late.hold(&task)
+	defer d.late.release(&task)
 
 	s, err := d.deliver(ctx, m, task)
 	if err != nil {
@@ -103,7 +106,7 @@ func (d *Dispatcher) prospectOf(ctx context.Context, task delivery.Delivery) (p 
 	if p.endpoint, p.over, err = d.receiver(ctx, task); err != nil {
 		return p, err
 	}
-	now := time.Now()
+	now := d.clock.Now()
 	p.budget = budgetOf(task, p.endpoint)
 	if p.over != nil {
 		return p, nil
@@ -188,7 +191,7 @@ func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delive
 	if waiting := streams.RetrySubject(streams.Partition(task.EndpointID, d.o.Partitions), task.EndpointID); m.Subject == waiting {
 		return stage.Later(parked), nil
 	}
-	task.Due = time.Now().Add(parked)
+	task.Due = d.clock.Now().Add(parked)
 	_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
 	return stage.Done(), err
 }
@@ -219,16 +222,18 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	if err != nil {
 		return stage.Settlement{}, err
 	}
-	header, err := d.header(task, p, keys, signed, body)
+	span := d.span(task, endpoint, number, mine)
+	header, err := d.header(within(span, task), p, keys, signed, body)
 	if err != nil {
 		return stage.Settlement{}, err
 	}
 	result := d.try(ctx, mine, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout, Owner: endpoint.ID,
 		Connection: p.opened.Connection, OAuth2: p.opened.OAuth2, Sensitive: p.opened.Sensitive})
 	at.leave(result.Total)
+	endSpan(span, result)
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	decision := Decide(result.Facts(), task.Spent+1, budget, time.Now(), d.o.Random)
+	decision := Decide(result.Facts(), task.Spent+1, budget, d.clock.Now(), d.o.Random)
 	r := d.attemptRecord(task, p, number, mine, sent{signed, keys, body}, result, decision)
 	stands, recorded, err := d.claims.settle(ctx, r, mine.StartedAt)
 	if err != nil {
@@ -245,13 +250,14 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		d.health.Observe(endpoint, result.Class == ClassDelivered)
 	}
 	task.Responded = task.Responded || result.GotResponse
+	task.LastAttempt = span.Context(tracing.Context{}).Parent
 	return stage.Done(), d.conclude(ctx, task, endpoint, number, decision)
 }
 
 // try makes the request, unless so much time has passed since the claim was made
 // (NATS was away, or this process) that nobody expects it any more.
 func (d *Dispatcher) try(ctx context.Context, mine claim, r Request) Result {
-	if time.Since(mine.StartedAt) <= claimBound {
+	if d.clock.Now().Sub(mine.StartedAt) <= claimBound {
 		return d.client.Try(ctx, r)
 	}
 	late := Result{StartedAt: time.Now()}
@@ -260,7 +266,7 @@ func (d *Dispatcher) try(ctx context.Context, mine claim, r Request) Result {
 }
 
 func (d *Dispatcher) newClaim(task delivery.Delivery, endpoint *registry.Endpoint, timeout time.Duration) claim {
-	now := time.Now().UTC()
+	now := d.clock.Now().UTC()
 	c := claim{AttemptID: ids.New(ids.Attempt, now), Dispatcher: d.o.Name, Boot: d.boot, StartedAt: now,
 		LeaseUntil: now.Add(timeout + leaseGrace), Replay: task.Replay}
 	if endpoint != nil {
@@ -299,10 +305,10 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 		return stage.Done(), d.deadLetter(ctx, task, endpoint, prior.ended())
 	}
 	predecessor := prior.Boot == d.boot || d.o.Exclusive && prior.Dispatcher == d.o.Name
-	if left := time.Until(prior.LeaseUntil); left > 0 && !predecessor {
+	if left := prior.LeaseUntil.Sub(d.clock.Now()); left > 0 && !predecessor {
 		return stage.Later(left), nil // it may be running still
 	}
-	decision := Decide(Facts{Outcome: OutcomeUnknown}, task.Spent+1, budget, time.Now(), d.o.Random)
+	decision := Decide(Facts{Outcome: OutcomeUnknown}, task.Spent+1, budget, d.clock.Now(), d.o.Random)
 	unknown := record.Record{
 		ID: prior.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: task.Tenant, EventID: task.EventID, EndpointID: task.EndpointID,
 		EventType: task.Type, Attempt: number, ReplayID: task.Replay, StartedAt: prior.StartedAt, DeliverBy: task.DeliverBy,
@@ -311,9 +317,12 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 		URL:   prior.URL, EndpointRevision: prior.Revision, Dispatcher: prior.Dispatcher, Software: d.o.Software,
 	}
 	setDecision(&unknown, decision)
-	r, _, err := d.claims.settle(ctx, unknown, prior.StartedAt)
+	r, mine, err := d.claims.settle(ctx, unknown, prior.StartedAt)
 	if err != nil {
 		return stage.Settlement{}, err
+	}
+	if mine {
+		d.metrics.attempted(task, &r, d.clock)
 	}
 	d.log.Warn().Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Int("attempt", number).
 		Str("outcome", r.Outcome).Str("decision", r.Decision).Msg("attempt.resumed")
