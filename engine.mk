@@ -1,3 +1,5 @@
+##@ Ledger engine
+
 # The ClickHouse engine that `waybill up` runs when no server is given.
 WAYBILL_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/waybill
 

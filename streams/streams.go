@@ -132,6 +132,9 @@ func LedgerSubject(kind, tenant string) string {
 	return "ledger." + strings.ReplaceAll(kind, ".", "-") + "." + tenant
 }
 
+// LedgerSubjects matches every record's subject.
+const LedgerSubjects = "ledger.>"
+
 // ReplaySubject is where a replay is asked for.
 func ReplaySubject(tenant string) string { return "replays." + tenant }
 

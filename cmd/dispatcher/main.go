@@ -35,7 +35,7 @@ Run any number beside each other.`,
 		Bind: func(f *pflag.FlagSet) {
 			f.StringSliceVar(&allow, "egress-allow", nil, "addresses that may be called although they are not public: CIDRs, comma-separated")
 			f.StringVar(&name, "name", "", "this dispatcher's name on record, unique among all (default: host name and a random part)")
-			f.IntVar(&concurrency, "concurrency", 0, "deliveries in hand at once per consumer (0: 1024)")
+			f.IntVar(&concurrency, "concurrency", 0, "deliveries in hand at once per consumer (0: 2048)")
 		},
 		Check: func() (err error) {
 			if concurrency < 0 {

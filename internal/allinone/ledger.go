@@ -2,6 +2,7 @@ package allinone
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,7 +16,7 @@ func (w *Waybill) startLedger(ctx context.Context) error {
 	if err := w.startEngine(ctx); err != nil {
 		return err
 	}
-	db, err := ledger.Open(ctx, w.dsn)
+	db, err := openLedger(ctx, w.dsn)
 	if err != nil {
 		return fmt.Errorf("the ledger: %w", err)
 	}
@@ -23,6 +24,27 @@ func (w *Waybill) startLedger(ctx context.Context) error {
 	w.health.Add("ledger", db.Ping)
 	w.ledger = db
 	return nil
+}
+
+const (
+	// ledgerPatience is how long a start waits for a ClickHouse that is starting too.
+	ledgerPatience = 30 * time.Second
+	ledgerPause    = 250 * time.Millisecond
+)
+
+func openLedger(ctx context.Context, dsn string) (*ledger.DB, error) {
+	deadline := time.Now().Add(ledgerPatience)
+	for {
+		db, err := ledger.Open(ctx, dsn)
+		if err == nil || !errors.Is(err, ledger.ErrUnavailable) || time.Now().After(deadline) {
+			return db, err
+		}
+		select {
+		case <-time.After(ledgerPause):
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), err)
+		}
+	}
 }
 
 func (w *Waybill) startSink(ctx context.Context, _ *registry.View) error {

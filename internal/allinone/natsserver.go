@@ -89,9 +89,7 @@ func startNATS(addr, dir string, sync Sync, log zerolog.Logger) (*natsServer, er
 		s.Shutdown()
 		return nil, err
 	}
-	if a, ok := s.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
-		log.Warn().Str("addr", a.String()).Msg("the embedded NATS server asks for no password: whoever reaches it may publish, read and change streams; keep it on loopback, or use a NATS server of your own with --nats-url")
-	}
+	warnExposed(log, "NATS server", "publish, read and change streams", s.Addr())
 	return n, nil
 }
 
@@ -166,6 +164,14 @@ func (l natsLog) Fatalf(format string, v ...any) {
 	select {
 	case l.fatal <- fmt.Sprintf(format, v...):
 	default: // the first reason is the reason
+	}
+}
+
+// warnExposed says what a listener beyond loopback gives away: none of ours
+// asks for a password.
+func warnExposed(log zerolog.Logger, what, may string, addr net.Addr) {
+	if a, ok := addr.(*net.TCPAddr); ok && !a.IP.IsLoopback() {
+		log.Warn().Str("addr", a.String()).Msg("the " + what + " asks for no password: whoever reaches this address may " + may + "; keep others away with a firewall or a proxy, or listen on loopback")
 	}
 }
 

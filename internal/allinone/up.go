@@ -77,6 +77,13 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 	if err != nil {
 		return nil, process.Usagef("--egress-allow: %w", err)
 	}
+	if o.ClickHouseDSN != "" {
+		db, err := ledger.New(o.ClickHouseDSN) // connects to nothing yet
+		if err != nil {
+			return nil, process.Usagef("--clickhouse: %w", err)
+		}
+		_ = db.Close()
+	}
 	for flag, addr := range map[string]string{"http": o.HTTP, "nats": o.NATS,
 		"clickhouse-native": o.ClickHouseNative, "clickhouse-http": o.ClickHouseHTTP} {
 		if _, _, err := splitAddress(flag, addr); err != nil {
@@ -99,6 +106,7 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 	}
 	w.cleanup.Push("listener", time.Second, func(context.Context) error { return closeListener(w.listener) })
 	w.addresses.HTTP = reachable(w.listener.Addr())
+	warnExposed(w.log, "HTTP API", "publish events and change endpoints", w.listener.Addr())
 	if err := w.startServers(ctx); err != nil {
 		return w, err
 	}
@@ -286,6 +294,7 @@ func (w *Waybill) Wait(ctx context.Context) error {
 // Stop ends everything in the order in which work flows: nothing new is
 // accepted, what is in hand is finished, what is finished is stored.
 func (w *Waybill) Stop() error {
+	w.log.Info().Msg("up.stopping")
 	removeAddresses(w.data.join(AddressesName), w.o.AddressesFile)
 	return w.cleanup.Run(w.log)
 }

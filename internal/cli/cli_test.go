@@ -24,6 +24,7 @@ const (
 	someURL      = "https://example.com/hooks"
 )
 
+//lint:long a table: one line for each way to be wrong
 func TestWrongInputIsRefusedBeforeAnythingHappens(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {
@@ -60,6 +61,7 @@ func TestWrongInputIsRefusedBeforeAnythingHappens(t *testing.T) {
 		{"up: nats address", []string{"up", "--nats", "127.0.0.1:x"}, "--nats"},
 		{"up: clickhouse address", []string{"up", "--clickhouse-native", "127.0.0.1:99999"}, "--clickhouse-native"},
 		{"up: clickhouse http address", []string{"up", "--clickhouse-http", ""}, "--clickhouse-http"},
+		{"up: clickhouse DSN", []string{"up", "--clickhouse", "localhost:9000"}, "--clickhouse: ClickHouse DSN"},
 		{"demo: sync", []string{"demo", "--sync", "never"}, "--sync"},
 		{"create: no url", []string{"endpoint", "create", "--types", "a"}, "--url is missing; for example: --url https://"},
 		{"create: no types", []string{"endpoint", "create", "--url", someURL}, "--types is missing"},
@@ -124,6 +126,7 @@ func TestWrongInputIsRefusedBeforeAnythingHappens(t *testing.T) {
 		{"replay: no reason", []string{"replay", "event", "e1"}, "--reason is missing"},
 		{"replay: no id", []string{"replay", "event", "--reason", "x"}, "want one event id"},
 		{"replay: endpoint", []string{"replay", "event", "e1", "--reason", "x", "--endpoint", "y"}, "is no endpoint id"},
+		{"streams: server", []string{"streams", "check", "--nats-url", "nats://jo:secret@%zz"}, "--nats-url: not a list of URLs"},
 		{"streams: replicas", []string{"streams", "apply", "--replicas", "2"}, "--replicas 2: want 1, 3 or 5"},
 		{"streams: partitions", []string{"streams", "check", "--partitions", "101"}, "--partitions 101: want 1 to 100"},
 		{"streams: output", []string{"streams", "show", "-o", "xml"}, "--output"},
@@ -160,7 +163,7 @@ func TestACommandWithoutADeploymentSaysWhatWasTriedAndWhatToDo(t *testing.T) {
 		t.Run(strings.Join(args[:2], " "), func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			code, _, errs := run(t, "", args...)
-			if code != process.ExitFailed || !strings.Contains(errs, "nothing runs on data directory waybill-data; start it with: waybill up --data waybill-data") {
+			if code != process.ExitFailed || !strings.Contains(errs, "nothing runs on data directory ./waybill-data; start it with: waybill up --data ./waybill-data") {
 				t.Errorf("exit %d, %q", code, errs)
 			}
 			code, _, errs = run(t, "", append(args, "--addresses", "a.json")...)

@@ -21,7 +21,6 @@ func deliveryCommand(s stdio) *cobra.Command {
 
 type listFlags struct {
 	filter       control.DeliveryFilter
-	reason       string
 	since, until string
 	limit        int
 }
@@ -43,7 +42,7 @@ func deliveryList(s stdio) *cobra.Command {
 	c.Flags().StringVar(&f.filter.EndpointID, "endpoint", "", "to this endpoint only")
 	c.Flags().StringVar(&f.filter.EventType, "type", "", "of events of this type only")
 	c.Flags().StringVar(&f.filter.State, "state", "", "pending, delivered, dead_lettered or cancelled")
-	c.Flags().StringVar(&f.reason, "reason", "", "ended for this reason only, such as attempts_exhausted")
+	c.Flags().StringVar(&f.filter.Reason, "reason", "", "ended for this reason only, such as attempts_exhausted")
 	c.Flags().StringVar(&f.since, "since", "", "owed at this time or later: RFC 3339, or so long ago, such as 24h")
 	c.Flags().StringVar(&f.until, "until", "", "owed before this time: RFC 3339, or so long ago")
 	c.Flags().IntVar(&f.limit, "limit", control.DefaultPage, "at most so many")
@@ -120,9 +119,6 @@ func (f *listFlags) collect(ctx context.Context, ctl *control.Control) (list []c
 			return nil, false, err
 		}
 		for _, d := range page.Deliveries {
-			if f.reason != "" && d.Reason != f.reason {
-				continue
-			}
 			if len(list) == f.limit {
 				return list, true, nil
 			}

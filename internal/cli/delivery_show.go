@@ -71,6 +71,9 @@ func showAll(ctx context.Context, ctl *control.Control, s stdio, out format, eve
 		if err != nil {
 			return err
 		}
+		if e.Endpoints == 0 && out == "json" {
+			return printJSON(s.out, []control.DeliveryDetails{})
+		}
 		if e.Endpoints > 0 {
 			return fmt.Errorf("event %s is owed to %d endpoints, whose deliveries are not in the ledger yet; try again in a moment", event, e.Endpoints)
 		}

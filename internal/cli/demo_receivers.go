@@ -79,7 +79,7 @@ func (r *receiver) schedule() string {
 	if r.delays == nil {
 		return "standard: 8 attempts in 33 h"
 	}
-	return fmt.Sprintf("again after %v, for the demo", r.delays)
+	return fmt.Sprintf("again after %v", r.delays)
 }
 
 // start listens and registers the endpoint; the secret that this gives is what

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/waybill-dev/waybill/internal/history"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/process"
 )
 
 // openLedger connects when the first question is asked, so that commands that
@@ -10,7 +11,7 @@ import (
 func openLedger(dsn string) (l history.History, closeLedger func(), err error) {
 	db, err := ledger.New(dsn)
 	if err != nil {
-		return l, nil, err
+		return l, nil, process.Usagef("--clickhouse: %w", err)
 	}
 	return history.New(db), func() { _ = db.Close() }, nil
 }

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	defaultData = "waybill-data"
+	defaultData = "./waybill-data"
 	// connectPatience is how long a command tries to reach a server: long
 	// enough for one that restarts, short enough for a person.
 	connectPatience = 3 * time.Second

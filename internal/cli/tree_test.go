@@ -221,6 +221,10 @@ var flagLine = regexp.MustCompile(`^\s+(?:-\w, )?--([\w-]+)(?: \w+)?\s{2,}(.*?)(
 // settingsOf asks the program itself: its flags are defined in package main.
 func settingsOf(t *testing.T, name string) string {
 	t.Helper()
+	// Opened so that the test cache knows of it.
+	if _, err := os.ReadFile("../../cmd/" + name + "/main.go"); err != nil {
+		t.Fatal(err)
+	}
 	out, err := exec.Command("go", "run", "../../cmd/"+name, "--help").Output()
 	if err != nil {
 		t.Fatalf("cmd/%s --help: %v", name, err)

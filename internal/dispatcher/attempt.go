@@ -19,7 +19,7 @@ const (
 	defaultTimeout     = 10 * time.Second // What receivers are promised.
 	defaultMaxResponse = 64 << 10
 	defaultMaxHeader   = 64 << 10
-	defaultIdle        = 64
+	defaultIdle        = 1024
 	defaultIdleTimeout = 90 * time.Second
 
 	// maxStaleDials bounds how many idle connections may turn out to be closed
@@ -36,7 +36,7 @@ type Options struct {
 	MaxResponse    int64         // Body bytes read per response. Default 64 KiB.
 	MaxHeader      int64         // Header bytes read per response. Default 64 KiB.
 	UserAgent      string        // For requests that set none. Default "Waybill".
-	MaxIdlePerHost int           // Idle connections kept per receiver. Default 64.
+	MaxIdlePerHost int           // Idle connections kept per receiver. Default 1024.
 	IdleTimeout    time.Duration // How long one is kept. Default 90 s.
 
 	// Redact cleans what a receiver sent before it goes on record. Its input is

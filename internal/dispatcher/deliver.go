@@ -54,34 +54,80 @@ func (d *Dispatcher) Deliver(ctx context.Context, m stage.Message) stage.Settlem
 }
 
 func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery.Delivery) (stage.Settlement, error) {
-	endpoint, decision, err := d.receiver(ctx, task)
+	p, err := d.prospectOf(ctx, task)
 	if err != nil {
 		return stage.Settlement{}, err
 	}
-	budget := budgetOf(task, endpoint)
-	if decision == nil {
-		if over, ok := DecideBefore(budget, task.Spent, time.Now()); !ok {
-			decision = &over
-		}
+	if p.over != nil {
+		return d.giveUp(ctx, m, task, p)
 	}
-	if decision != nil {
-		return stage.Done(), d.deadLetter(ctx, task, endpoint, *decision)
-	}
-	parked, ok := d.gates.enter(task.EndpointID, endpoint.MaxInFlight, time.Now())
+	parked, ok := d.gates.enter(ctx, task.EndpointID, p.endpoint.MaxInFlight)
 	if !ok {
 		return d.moveAside(ctx, m, task, parked)
 	}
-	var took time.Duration
-	defer func() { d.gates.leave(task.EndpointID, took) }()
-	s, took, err := d.attempt(ctx, m, task, endpoint, budget)
-	return s, err
+	at := &place{gates: d.gates, endpoint: task.EndpointID}
+	defer at.leave(0)
+	// It may have waited for its place: the endpoint as it is now counts, and
+	// the time that is left now.
+	if p, err = d.prospectOf(ctx, task); err != nil {
+		return stage.Settlement{}, err
+	}
+	if p.over != nil {
+		at.leave(0)
+		return d.giveUp(ctx, m, task, p)
+	}
+	return d.attempt(ctx, m, task, p, at)
+}
+
+// prospect is what an attempt that starts now may spend, or why there is none.
+type prospect struct {
+	endpoint *registry.Endpoint // nil when there never was one
+	budget   Budget
+	timeout  time.Duration // above 0, unless over
+	over     *Decision
+}
+
+func (d *Dispatcher) prospectOf(ctx context.Context, task delivery.Delivery) (p prospect, err error) {
+	if p.endpoint, p.over, err = d.receiver(ctx, task); err != nil {
+		return p, err
+	}
+	now := time.Now()
+	p.budget = budgetOf(task, p.endpoint)
+	if p.over != nil {
+		return p, nil
+	}
+	if over, ok := DecideBefore(p.budget, task.Spent, now); !ok {
+		p.over = &over
+		return p, nil
+	}
+	p.timeout = AttemptTimeout(p.budget, now, p.endpoint.Timeout)
+	return p, nil
+}
+
+// giveUp ends a delivery without another attempt: unless one was made that is
+// not settled, because whoever made it died or is being overtaken. The number is
+// claimed as for an attempt, so that nobody makes one later.
+func (d *Dispatcher) giveUp(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect) (stage.Settlement, error) {
+	mine := d.newClaim(task, p.endpoint, 0)
+	mine.Void, mine.Why = p.over.Reason, p.over.Why
+	number, prior, err := d.claim(ctx, m, task, mine)
+	if err != nil {
+		return stage.Settlement{}, err
+	}
+	if prior != nil {
+		return d.resume(ctx, task, p.endpoint, number, *prior, p.budget)
+	}
+	return stage.Done(), d.deadLetter(ctx, task, p.endpoint, *p.over)
 }
 
 // receiver finds the endpoint, or the decision that follows from its state.
 func (d *Dispatcher) receiver(ctx context.Context, task delivery.Delivery) (*registry.Endpoint, *Decision, error) {
-	endpoint, ok := d.view.Get(task.EndpointID)
-	if !ok {
-		// Fanout may have seen an endpoint that we have not yet.
+	endpoint, ok, err := d.view.Current(ctx, task.EndpointID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !ok || endpoint.State != registry.Enabled {
+		// The delivery ends here unless that is news of the past: ask.
 		if err := d.view.Fresh(ctx); err != nil {
 			return nil, nil, err
 		}
@@ -126,19 +172,21 @@ func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delive
 }
 
 // attempt claims the next number, makes the request, and stores what follows.
-func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, endpoint *registry.Endpoint, budget Budget) (stage.Settlement, time.Duration, error) {
+// The place is given back as soon as the endpoint is done with.
+func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect, at *place) (stage.Settlement, error) {
+	endpoint, budget, timeout := p.endpoint, p.budget, p.timeout
 	event, err := envelope.Parse(task.Event)
 	if err != nil {
-		return stage.Done(), 0, d.deadLetter(ctx, task, endpoint, Undeliverable(ReasonInvalidEvent))
+		return stage.Done(), d.deadLetter(ctx, task, endpoint, Undeliverable(ReasonInvalidEvent))
 	}
-	timeout := AttemptTimeout(budget, time.Now(), endpoint.Timeout)
-	number, mine, prior, err := d.claim(ctx, m, task, endpoint, timeout)
+	mine := d.newClaim(task, endpoint, timeout)
+	number, prior, err := d.claim(ctx, m, task, mine)
 	if err != nil {
-		return stage.Settlement{}, 0, err
+		return stage.Settlement{}, err
 	}
 	if prior != nil {
-		s, err := d.resume(ctx, task, endpoint, number, *prior, budget)
-		return s, 0, err
+		at.leave(0)
+		return d.resume(ctx, task, endpoint, number, *prior, budget)
 	}
 	// From here on the attempt is on record as started. If the process dies
 	// before its record is stored, whoever gets the message next finds the
@@ -147,45 +195,57 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	body := event.AppendBody(nil, number)
 	header, err := d.header(task, endpoint, signed, body)
 	if err != nil {
-		return stage.Settlement{}, 0, err
+		return stage.Settlement{}, err
 	}
 	result := d.client.Try(ctx, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout})
+	at.leave(result.Total)
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	decision := Decide(result.Facts(), task.Spent+1, budget, time.Now(), d.o.Random)
 	r := d.attemptRecord(task, endpoint, number, mine, signed, body, result, decision)
-	msg, err := r.Message()
+	stands, recorded, err := d.claims.settle(ctx, r, mine.StartedAt)
 	if err != nil {
-		return stage.Settlement{}, result.Total, err
+		return stage.Settlement{}, err
 	}
-	if _, err := d.pub.Publish(ctx, msg); err != nil {
-		return stage.Settlement{}, result.Total, err
+	if !recorded {
+		// We were away so long that we were taken for dead: somebody else goes on.
+		d.log.Warn().Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Int("attempt", number).
+			Str("outcome", r.Outcome).Str("on_record", stands.Outcome).Msg("attempt.overtaken")
+		return stage.Leave(), nil
 	}
 	d.observe(task, endpoint, &r, result)
 	task.Responded = task.Responded || result.GotResponse
-	return stage.Done(), result.Total, d.conclude(ctx, task, endpoint, number, decision)
+	return stage.Done(), d.conclude(ctx, task, endpoint, number, decision)
+}
+
+func (d *Dispatcher) newClaim(task delivery.Delivery, endpoint *registry.Endpoint, timeout time.Duration) claim {
+	now := time.Now().UTC()
+	c := claim{AttemptID: ids.New(ids.Attempt, now), Dispatcher: d.o.Name, Boot: d.boot, StartedAt: now,
+		LeaseUntil: now.Add(timeout + leaseGrace), Replay: task.Replay}
+	if endpoint != nil {
+		c.Revision, c.URL = endpoint.Revision, record.SafeURL(endpoint.URL)
+	}
+	return c
 }
 
 // claim takes the next number that is free. A number that another chain took
 // (a replay beside the first deliveries, or two replays at once) is passed
 // over; one that this chain took before is returned as prior.
-func (d *Dispatcher) claim(ctx context.Context, m stage.Message, task delivery.Delivery, endpoint *registry.Endpoint, timeout time.Duration) (int, claim, *claim, error) {
-	now := time.Now().UTC()
-	mine := claim{
-		AttemptID: ids.New(ids.Attempt, now), Dispatcher: d.o.Name, Boot: d.boot, StartedAt: now,
-		LeaseUntil: now.Add(timeout + leaseGrace), Replay: task.Replay, Revision: endpoint.Revision, URL: record.SafeURL(endpoint.URL),
-	}
-	earliest := m.StoredAt
-	if task.Due.After(earliest) {
-		earliest = task.Due
+func (d *Dispatcher) claim(ctx context.Context, m stage.Message, task delivery.Delivery, mine claim) (int, *claim, error) {
+	suspectSince := time.Time{}
+	if m.Deliveries > 1 { // somebody held it before
+		suspectSince = m.StoredAt
+		if task.Due.After(suspectSince) {
+			suspectSince = task.Due
+		}
 	}
 	for number := task.Attempts + 1; ; number++ {
-		prior, err := d.claims.take(ctx, task.EventID, task.EndpointID, number, mine, m.Deliveries > 1, earliest)
+		prior, err := d.claims.take(ctx, task.EventID, task.EndpointID, number, mine, suspectSince)
 		if err != nil {
-			return 0, mine, nil, err
+			return 0, nil, err
 		}
 		if prior == nil || prior.Replay == task.Replay {
-			return number, mine, prior, nil
+			return number, prior, nil
 		}
 	}
 }
@@ -194,6 +254,9 @@ func (d *Dispatcher) claim(ctx context.Context, m stage.Message, task delivery.D
 // no second request is made under that number. If the attempt's record exists,
 // what it decided is carried out; if not, its outcome is recorded as unknown.
 func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, number int, prior claim, budget Budget) (stage.Settlement, error) {
+	if prior.Void != "" { // it was given up, whatever has changed since
+		return stage.Done(), d.deadLetter(ctx, task, endpoint, prior.ended())
+	}
 	predecessor := prior.Boot == d.boot || d.o.Exclusive && prior.Dispatcher == d.o.Name
 	if left := time.Until(prior.LeaseUntil); left > 0 && !predecessor {
 		return stage.Later(left), nil // it may be running still
@@ -207,7 +270,7 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 		URL:   prior.URL, EndpointRevision: prior.Revision, Dispatcher: prior.Dispatcher, Software: d.o.Software,
 	}
 	setDecision(&unknown, decision)
-	r, err := d.claims.settleUnknown(ctx, unknown, prior.StartedAt)
+	r, _, err := d.claims.settle(ctx, unknown, prior.StartedAt)
 	if err != nil {
 		return stage.Settlement{}, err
 	}
@@ -229,7 +292,7 @@ func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpo
 		_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
 		return err
 	case VerdictDeadLetter:
-		if decision.DisableEndpoint {
+		if decision.DisableEndpoint && endpoint != nil {
 			if err := d.disable(ctx, endpoint); err != nil {
 				return err
 			}

@@ -28,7 +28,7 @@ import (
 // defaultConcurrency is how many messages of one consumer are in hand at once.
 // It is far above an endpoint's cap, so that a few endpoints that hang do not
 // use it up.
-const defaultConcurrency = 1024
+const defaultConcurrency = 2048
 
 // StageOptions configure a Dispatcher. All are required unless marked Optional.
 type StageOptions struct {
@@ -42,7 +42,7 @@ type StageOptions struct {
 
 	Partitions   int           // of DELIVERIES and RETRY; the same in every stage
 	Egress       egress.Policy // which addresses may be called
-	Concurrency  int           // Optional: messages in hand per consumer. Default 1024.
+	Concurrency  int           // Optional: messages in hand per consumer. Default 2048.
 	DrainTimeout time.Duration // how long a stop waits for attempts under way
 	Client       *Client       // Optional: made from Egress
 	Random       func() float64
@@ -81,7 +81,7 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 		o.Client = NewClient(Options{Egress: o.Egress, UserAgent: o.Software})
 	}
 	d := &Dispatcher{o: o, boot: ids.New("", time.Now()), log: o.Log, view: o.View, client: o.Client,
-		gates: &gates{by: map[string]*gate{}}}
+		gates: newGates(o.Concurrency*3/4, o.View.Enabled)}
 	d.metrics = newMetrics(o.Metrics, d.gates.inFlight)
 	js, err := jetstream.New(o.NC)
 	if err != nil {

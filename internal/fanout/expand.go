@@ -25,8 +25,8 @@ const (
 	ReasonEndpointUnknown = "endpoint_unknown"
 )
 
-// expansion is what one event becomes: its record, the records of what is owed,
-// and the deliveries.
+// expansion is what one event becomes: its record, the records of what is owed
+// (or of why not), and the deliveries.
 type expansion struct {
 	records    []record.Record
 	deliveries []delivery.Delivery
@@ -40,8 +40,8 @@ type matcher interface {
 
 // Expand decides what becomes of an event: rejected, unmatched, or accepted and
 // owed to every endpoint that matches. Pure, but for reading the registry. The
-// same message always gives records and deliveries of the same ids, so that
-// doing it again after a crash changes nothing.
+// same message always gives records and deliveries of the same ids; what they
+// say may change with the registry, so the first record that is stored stands.
 func Expand(m stage.Message, endpoints matcher, now time.Time) expansion {
 	tenant, eventType, err := streams.ParseEventSubject(m.Subject)
 	if err == nil {
@@ -82,15 +82,18 @@ func accepted(m stage.Message, tenant string, e envelope.Event, endpoints matche
 			matched = []*registry.Endpoint{ep}
 		}
 	}
-	first := eventRecord(record.EventAccepted, m, tenant, e, now)
-	first.Endpoints = len(matched)
 	if len(matched) == 0 {
-		first.Kind, first.ID = record.EventUnmatched, record.EventRecordID(record.EventUnmatched, m.Seq, m.StoredAt)
+		first := eventRecord(record.EventUnmatched, m, tenant, e, now)
 		first.Reason = reason
 		return expansion{records: []record.Record{first}}
 	}
+	return owed(m, tenant, e, matched, now)
+}
+
+// owed is an event that matched, and what follows from it.
+func owed(m stage.Message, tenant string, e envelope.Event, matched []*registry.Endpoint, now time.Time) expansion {
 	out := expansion{records: make([]record.Record, 1, 1+len(matched)), deliveries: make([]delivery.Delivery, 0, len(matched))}
-	out.records[0] = first
+	first := eventRecord(record.EventAccepted, m, tenant, e, now)
 	for _, ep := range matched {
 		d := delivery.Delivery{
 			EventID: e.ID, EndpointID: ep.ID, Tenant: tenant, Type: e.Type, EventSeq: m.Seq,
@@ -100,8 +103,36 @@ func accepted(m stage.Message, tenant string, e envelope.Event, endpoints matche
 		}
 		out.deliveries = append(out.deliveries, d)
 		out.records = append(out.records, owedRecord(d, ep, now))
+		first.EndpointIDs = append(first.EndpointIDs, ep.ID)
 	}
+	first.Endpoints = len(matched)
+	out.records[0] = first
 	return out
+}
+
+// follow is what an event becomes that was expanded before, by somebody who may
+// have died before everything that follows was stored: what is on record stands,
+// however the endpoints have changed since. One that is gone meanwhile ends its
+// delivery with a reason.
+func follow(m stage.Message, stands record.Record, endpoints matcher, now time.Time) expansion {
+	if stands.Kind != record.EventAccepted {
+		return expansion{}
+	}
+	e, err := envelope.Parse(m.Data)
+	if err != nil {
+		return expansion{} // an earlier version took it; this one cannot read it
+	}
+	var matched []*registry.Endpoint
+	for _, id := range stands.EndpointIDs {
+		ep, ok := endpoints.Get(id)
+		if !ok {
+			ep = &registry.Endpoint{ID: id, Tenant: stands.Tenant}
+		}
+		matched = append(matched, ep)
+	}
+	x := owed(m, stands.Tenant, e, matched, now)
+	x.records = x.records[1:]
+	return x
 }
 
 // deadline is the promise: from the event, else from the endpoint, else none.
@@ -125,7 +156,7 @@ func owedRecord(d delivery.Delivery, ep *registry.Endpoint, now time.Time) recor
 
 func eventRecord(kind record.Kind, m stage.Message, tenant string, e envelope.Event, now time.Time) record.Record {
 	r := record.Record{
-		ID: record.EventRecordID(kind, m.Seq, m.StoredAt), Kind: kind, At: now, Tenant: tenant, EventID: e.ID, EventType: e.Type,
+		ID: record.EventRecordID(m.Seq, m.StoredAt), Kind: kind, At: now, Tenant: tenant, EventID: e.ID, EventType: e.Type,
 		EventAt: e.Timestamp, EventSeq: m.Seq, StoredAt: m.StoredAt, DeliverBy: e.DeliverBy,
 		NoMsgID: m.Header.Get(nats.MsgIdHdr) == "",
 	}

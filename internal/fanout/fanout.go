@@ -24,7 +24,7 @@ import (
 
 const (
 	// defaultConcurrency is how many events are being expanded at once.
-	defaultConcurrency = 512
+	defaultConcurrency = 128
 	// transientPause hands a message back when the pipeline is in the way.
 	transientPause = time.Second
 )
@@ -34,7 +34,7 @@ type Options struct {
 	NC           *nats.Conn
 	View         *registry.View // kept up to date by whoever made it
 	Partitions   int            // of DELIVERIES; the same in every stage
-	Concurrency  int            // Optional: events in hand. Default 512.
+	Concurrency  int            // Optional: events in hand. Default 128.
 	DrainTimeout time.Duration  // how long a stop waits for events in hand
 	Log          zerolog.Logger
 	Metrics      prometheus.Registerer
@@ -47,6 +47,7 @@ type Fanout struct {
 	js     jetstream.JetStream
 	view   *registry.View
 	pub    *stage.Publisher
+	ledger *stage.Journal
 	loops  []*stage.Loop
 	events *prometheus.CounterVec
 	owed   prometheus.Counter
@@ -74,6 +75,9 @@ func New(ctx context.Context, o Options) (*Fanout, error) {
 			Help: "Deliveries that came to be owed, replays included."})}
 	o.Metrics.MustRegister(f.events, f.owed)
 	if f.pub, err = stage.NewPublisher(o.NC, o.Log); err != nil {
+		return nil, err
+	}
+	if f.ledger, err = stage.OpenJournal(ctx, js, f.pub, streams.Ledger); err != nil {
 		return nil, err
 	}
 	return f, f.openLoops(ctx)
@@ -124,10 +128,16 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 		return f.later(err, m.Subject)
 	}
 	x := Expand(m, f.view, time.Now())
+	first, mine, err := f.state(ctx, x.records[0], suspectSince(m))
+	if err != nil {
+		return f.later(err, m.Subject)
+	}
+	if x.records = x.records[1:]; !mine {
+		x = follow(m, first, f.view, time.Now())
+	}
 	if err := f.publish(ctx, x); err != nil {
 		return f.later(err, m.Subject)
 	}
-	first := x.records[0]
 	result := string(first.Kind[len("event."):])
 	f.events.WithLabelValues(result).Inc()
 	if first.Kind == record.EventRejected {
@@ -137,12 +147,50 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 	return stage.Done()
 }
 
+// suspectSince is when somebody else can first have expanded a message.
+func suspectSince(m stage.Message) time.Time {
+	if m.Deliveries > 1 {
+		return m.StoredAt
+	}
+	return time.Time{}
+}
+
+// alternatives are the kinds of which a decision of kind k is one.
+func alternatives(k record.Kind) []record.Kind {
+	if k == record.DeliveryOwed || k == record.DeliveryCancelled {
+		return []record.Kind{record.DeliveryOwed, record.DeliveryCancelled}
+	}
+	return []record.Kind{record.EventAccepted, record.EventUnmatched, record.EventRejected}
+}
+
+// state puts a decision on record, and returns the one that stands.
+func (f *Fanout) state(ctx context.Context, r record.Record, since time.Time) (stands record.Record, mine bool, err error) {
+	m, err := r.Message()
+	if err != nil {
+		return r, false, err
+	}
+	var also []string
+	for _, k := range alternatives(r.Kind) {
+		if k != r.Kind {
+			also = append(also, streams.LedgerSubject(string(k), r.Tenant))
+		}
+	}
+	data, mine, err := f.ledger.State(ctx, m, since, also...)
+	if err != nil || mine {
+		return r, mine, err
+	}
+	stands, err = record.Decode(data)
+	return stands, false, err
+}
+
 // publish stores the records, then the deliveries. If the process dies in
 // between, the records state what is owed and the event is expanded again: the
 // records are recognised by their ids, the deliveries are published then.
 func (f *Fanout) publish(ctx context.Context, x expansion) error {
-	if err := f.store(ctx, x.records); err != nil {
-		return err
+	if len(x.records) > 0 {
+		if err := f.store(ctx, x.records); err != nil {
+			return err
+		}
 	}
 	if len(x.deliveries) == 0 {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -34,12 +35,39 @@ func (f *Fanout) replayEvent(ctx context.Context, m stage.Message) stage.Settlem
 		return f.later(err, req.EventID)
 	}
 	x := expandReplay(req, event, err, f.view, time.Now())
-	if err := f.publish(ctx, x); err != nil {
+	if err := f.publishReplay(ctx, x, suspectSince(m)); err != nil {
 		return f.later(err, req.EventID)
 	}
 	f.log.Info().Str("replay_id", req.ID).Str("tenant", req.Tenant).Str("event_id", req.EventID).Str("actor", req.Actor).
 		Str("reason", req.Reason).Int("endpoints", len(x.deliveries)).Msg("replay")
 	return stage.Done()
+}
+
+// publishReplay stores the requests, then what each became, then the deliveries
+// of those that stand as owed: a replay that was expanded before, by somebody
+// who may have died then, stays what it became, however its endpoint has changed.
+func (f *Fanout) publishReplay(ctx context.Context, x expansion, since time.Time) error {
+	var decided []record.Record
+	x.records = slices.DeleteFunc(x.records, func(r record.Record) bool {
+		if r.Kind == record.ReplayRequested {
+			return false
+		}
+		decided = append(decided, r)
+		return true
+	})
+	if err := f.store(ctx, x.records); err != nil {
+		return err
+	}
+	for _, r := range decided {
+		stands, _, err := f.state(ctx, r, since)
+		if err != nil {
+			return err
+		}
+		if stands.Kind != record.DeliveryOwed {
+			x.deliveries = slices.DeleteFunc(x.deliveries, func(d delivery.Delivery) bool { return d.EndpointID == stands.EndpointID })
+		}
+	}
+	return f.publish(ctx, expansion{deliveries: x.deliveries})
 }
 
 var (
@@ -84,10 +112,6 @@ func expandReplay(req replay.Request, event []byte, gone error, endpoints matche
 		case gone != nil:
 			reason, why = "event_expired", gone
 		}
-		if why != nil {
-			out.records = append(out.records, cancelled(req, target, reason, why, now))
-			continue
-		}
 		d := delivery.Delivery{
 			EventID: req.EventID, EndpointID: target.EndpointID, Tenant: req.Tenant, EventSeq: req.EventSeq, Replay: req.ID,
 			OwedAt: req.RequestedAt, Attempts: target.Attempts, Event: event,
@@ -98,7 +122,14 @@ func expandReplay(req replay.Request, event []byte, gone error, endpoints matche
 				d.DeliverBy = e.DeliverBy // the promise still stands; a past one is not made again
 			}
 		}
-		out.deliveries = append(out.deliveries, d)
+		// Also where it is cancelled: it may have been owed before.
+		if event != nil {
+			out.deliveries = append(out.deliveries, d)
+		}
+		if why != nil {
+			out.records = append(out.records, cancelled(req, target, reason, why, now))
+			continue
+		}
 		out.records = append(out.records, owedRecord(d, ep, now))
 	}
 	return out
@@ -114,7 +145,7 @@ func requested(req replay.Request, target replay.Target) record.Record {
 
 func cancelled(req replay.Request, target replay.Target, reason string, why error, now time.Time) record.Record {
 	return record.Record{
-		ID:   record.EndID(record.DeliveryCancelled, req.EventID, target.EndpointID, req.ID),
+		ID:   record.OwedID(req.EventID, target.EndpointID, req.ID),
 		Kind: record.DeliveryCancelled, At: now, Tenant: req.Tenant, EventID: req.EventID, EndpointID: target.EndpointID,
 		ReplayID: req.ID, Reason: reason, Detail: why.Error(), Attempts: target.Attempts,
 	}

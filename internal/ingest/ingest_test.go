@@ -285,7 +285,7 @@ func TestWrongRequestsGetExactProblems(t *testing.T) {
 		"a type that is no subject":        {"POST", "", json, event("a", "b.>", "1"), nil, 422, "invalid", "type"},
 		"no data":                          {"POST", "", json, `{"id":"a","type":"b"}`, nil, 422, "invalid", "data"},
 		"an id with a space":               {"POST", "", json, event("a b", "b", "1"), nil, 422, "invalid", "id"},
-		"an id with a full stop":           {"POST", "", json, event("a.b", "b", "1"), nil, 422, "invalid", "id"},
+		"an id with a comma":               {"POST", "", json, event("a,b", "b", "1"), nil, 422, "invalid", "id"},
 		"an empty id":                      {"POST", "", json, `{"id":"","type":"b","data":1}`, nil, 422, "invalid", "id"},
 		"a wrong time":                     {"POST", "", json, `{"type":"b","timestamp":"today","data":1}`, nil, 422, "invalid", "timestamp"},
 		"an unknown key":                   {"POST", "", json, `{"type":"b","deliver_buy":"x","data":1}`, nil, 422, "invalid", "deliver_buy"},

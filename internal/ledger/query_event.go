@@ -69,6 +69,7 @@ type AttemptRow struct {
 	Status            int64             `ch:"status" json:"status"`
 	Outcome           string            `ch:"outcome" json:"outcome"`
 	Class             string            `ch:"class" json:"class"`
+	Error             string            `ch:"error" json:"error,omitempty"`
 	Decision          string            `ch:"decision" json:"decision"`
 	Reason            string            `ch:"reason" json:"reason,omitempty"`
 	Detail            string            `ch:"detail" json:"detail,omitempty"`

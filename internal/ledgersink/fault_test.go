@@ -20,10 +20,10 @@ func TestWhateverFailsBeforeOrAfterItTookEffect(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			h := newHarness(t)
-			rnd := rand.New(rand.NewPCG(seed, 7))
+			rnd, faults := rand.New(rand.NewPCG(seed, 7)), rand.New(rand.NewPCG(seed, 8)) // the second is the sink's goroutine's
 			var injected atomic.Int64
 			fail := func(call string) error {
-				if rnd.IntN(4) == 0 && injected.Load() < 20 {
+				if faults.IntN(4) == 0 && injected.Load() < 20 {
 					injected.Add(1)
 					return errInjected
 				}
@@ -131,9 +131,10 @@ func TestAnEngineThatIsKilledInMidInsert(t *testing.T) {
 	e := testkit.StartClickHouseWith(t, engine.Options{Dir: t.TempDir()})
 	h := newHarnessOn(t, e.DSN("", "waybill"))
 	var kills atomic.Int64
+	rnd := rand.New(rand.NewPCG(3, 4)) // of the sink's goroutine
 	f := &faulty{Ledger: h.db()}
 	f.appended = func(rows []ledger.Row) {
-		if n := rows[0].Idx; n > 0 && kills.Load() < 3 && h.rnd.IntN(3) == 0 {
+		if n := rows[0].Idx; n > 0 && kills.Load() < 3 && rnd.IntN(3) == 0 {
 			kills.Add(1)
 			pid := e.Pid()
 			go func() {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/streams"
@@ -24,6 +25,10 @@ type start struct {
 	seq uint64
 	// turned: records that ClickHouse has may come again, under other sequences.
 	turned bool
+	// alarm is what is wrong with the stream; "": nothing.
+	alarm string
+	first uint64
+	last  uint64
 }
 
 // locate finds the ledger's last record in the stream. It is there, at its
@@ -34,19 +39,21 @@ func (s *Sink) locate(ctx context.Context, at ledger.Position) (start, error) {
 		return start{}, fmt.Errorf("%w: %w", errReading, err)
 	}
 	info := stream.CachedInfo()
-	st := start{stream: stream, epoch: info.Created.UnixNano(), seq: max(info.State.FirstSeq, 1)}
-	switch first, last := info.State.FirstSeq, info.State.LastSeq; {
+	st := start{stream: stream, epoch: info.Created.UnixNano(), first: info.State.FirstSeq, last: info.State.LastSeq}
+	st.seq = max(st.first, 1)
+	switch {
 	case at.Next == 0:
+		if st.first > 1 {
+			st.alarm = "ledger_stream.begins_late" // an empty ClickHouse, and a stream that was trimmed before
+		}
 		return st, nil
 	case at.StreamEpoch != st.epoch:
-		st.turned = true
-		s.o.Log.Error().Time("made", info.Created).Time("before", time.Unix(0, at.StreamEpoch).UTC()).
-			Uint64("first_seq", first).Uint64("last_seq", last).Msg("ledger_stream.made_anew")
+		st.turned, st.alarm = true, "ledger_stream.made_anew"
 		return st, nil
-	case at.StreamSeq < first: // trimmed
+	case at.StreamSeq < st.first: // trimmed
 		st.seq = at.StreamSeq + 1
 		return st, nil
-	case at.StreamSeq <= last:
+	case at.StreamSeq <= st.last:
 		id, err := s.idAt(ctx, stream, at.StreamSeq)
 		if err != nil {
 			return st, err
@@ -56,16 +63,26 @@ func (s *Sink) locate(ctx context.Context, at ledger.Position) (start, error) {
 			return st, nil
 		}
 	}
-	return s.locateLostTail(ctx, st, at, info.State)
+	return s.locateLostTail(ctx, st, at)
+}
+
+// report says what is wrong with the stream.
+func (st start) report(log zerolog.Logger, at ledger.Position) {
+	if st.alarm == "" {
+		return
+	}
+	log.Error().Uint64("stored_seq", at.StreamSeq).Time("stored_epoch", time.Unix(0, at.StreamEpoch).UTC()).
+		Time("epoch", time.Unix(0, st.epoch).UTC()).Uint64("first_seq", st.first).Uint64("last_seq", st.last).
+		Uint64("resume_seq", st.seq).Msg(st.alarm)
 }
 
 // locateLostTail finds the last sequence under which the stream still holds
 // what ClickHouse has: up to there both are alike, behind it they are not. A
 // record that was known and came again in between makes the search end earlier,
 // which costs time and nothing else: ids tell what is stored already.
-func (s *Sink) locateLostTail(ctx context.Context, st start, at ledger.Position, state jetstream.StreamState) (start, error) {
-	st.turned = true
-	first, last := max(state.FirstSeq, 1), min(at.StreamSeq, state.LastSeq)
+func (s *Sink) locateLostTail(ctx context.Context, st start, at ledger.Position) (start, error) {
+	st.turned, st.alarm = true, "ledger_stream.lost_tail"
+	first, last := st.seq, min(at.StreamSeq, st.last)
 	if last >= first {
 		var failed error
 		alike := sort.Search(int(last-first+1), func(i int) bool {
@@ -81,8 +98,6 @@ func (s *Sink) locateLostTail(ctx context.Context, st start, at ledger.Position,
 		}
 		st.seq = first + uint64(alike)
 	}
-	s.o.Log.Error().Uint64("stored_seq", at.StreamSeq).Uint64("last_seq", state.LastSeq).Uint64("resume_seq", st.seq).
-		Msg("ledger_stream.lost_tail")
 	return st, nil
 }
 

@@ -53,6 +53,7 @@ type reader struct {
 	next         uint64 // index of the next new record
 	expected     uint64 // sequence in the stream
 	expectedRead uint64 // sequence in the consumer
+	filled       int    // records in the last batch, which the next one makes room for
 }
 
 // open makes the consumer and starts to read.
@@ -69,7 +70,7 @@ func (s *Sink) open(ctx context.Context, stored ledger.Position, at start, known
 	if again.epoch != at.epoch || again.seq != at.seq {
 		return nil, fmt.Errorf("%w: it changed while it was opened", errReading)
 	}
-	messages, err := c.Messages(jetstream.PullMaxMessagesWithBytesLimit(max(2*s.o.BatchRecords, 2), max(pullBytes, 2*int(s.o.NATS.MaxPayload()))),
+	messages, err := c.Messages(jetstream.PullMaxMessagesWithBytesLimit(max(s.o.BatchRecords, 2), max(pullBytes, 2*int(s.o.NATS.MaxPayload()))),
 		jetstream.PullExpiry(4*heartbeat), jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errReading, err)
@@ -133,7 +134,8 @@ func (r *reader) run(ctx context.Context) error {
 // fill collects one batch: until it is large, or its first record has waited.
 func (r *reader) fill(ctx context.Context) (batch, error) {
 	o := &r.sink.o
-	b := batch{rows: make([]ledger.Row, 0, min(o.BatchRecords, 1024))}
+	b := batch{rows: make([]ledger.Row, 0, min(o.BatchRecords, r.filled+r.filled/4+16))}
+	defer func() { r.filled = len(b.rows) }()
 	for len(b.rows) < o.BatchRecords && b.bytes < o.BatchBytes {
 		wait := jetstream.NextContext(ctx)
 		if len(b.rows) > 0 {

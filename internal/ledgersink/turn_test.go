@@ -55,7 +55,7 @@ func TestAStreamThatLostItsTailAndUsesSequencesAgain(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		// stop: the sink is down during the loss; otherwise it lives through it.
-		stop bool
+		stop  bool
 		again []int // which of the lost records are stated again
 		fresh int   // new records after those
 	}{

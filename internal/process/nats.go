@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -13,10 +15,14 @@ import (
 // connectPause is the pause between tries to reach NATS at start.
 const connectPause = 500 * time.Millisecond
 
-// ConnectNATS connects to url ("nats://host:port[,…]"), trying for at most
+// ConnectNATS connects to urls ("nats://host:port[,…]"), trying for at most
 // patience. Once connected, the connection heals itself for as long as it is
 // open. extra options come last and win.
-func ConnectNATS(ctx context.Context, url, name, credentials string, patience time.Duration, log zerolog.Logger, extra ...nats.Option) (*nats.Conn, error) {
+func ConnectNATS(ctx context.Context, urls, name, credentials string, patience time.Duration, log zerolog.Logger, extra ...nats.Option) (*nats.Conn, error) {
+	shown, err := withoutPasswords(urls)
+	if err != nil {
+		return nil, err
+	}
 	options := []nats.Option{
 		nats.Name(name),
 		nats.MaxReconnects(-1),
@@ -39,19 +45,39 @@ func ConnectNATS(ctx context.Context, url, name, credentials string, patience ti
 	options = append(options, extra...)
 	deadline := time.Now().Add(patience)
 	for {
-		nc, err := nats.Connect(url, options...)
+		nc, err := nats.Connect(urls, options...)
 		if err == nil {
 			return nc, nil
 		}
 		if errors.Is(err, nats.ErrAuthorization) || time.Now().After(deadline) {
-			return nil, fmt.Errorf("cannot connect to NATS at %s: %w; is it running, and is --nats-url right?", url, err)
+			return nil, fmt.Errorf("cannot connect to NATS at %s: %w; is it running, and is --nats-url right?", shown, err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("connecting to NATS at %s: %w", url, ctx.Err())
+			return nil, fmt.Errorf("connecting to NATS at %s: %w", shown, ctx.Err())
 		case <-time.After(connectPause):
 		}
 	}
+}
+
+// withoutPasswords makes server URLs fit for an error.
+func withoutPasswords(urls string) (string, error) {
+	var out []string
+	for s := range strings.SplitSeq(urls, ",") {
+		s = strings.TrimSpace(s)
+		if !strings.Contains(s, "://") {
+			s = "nats://" + s
+		}
+		u, err := url.Parse(s)
+		if err != nil || u.Host == "" {
+			return "", Usagef("--nats-url: not a list of URLs such as nats://127.0.0.1:4222,nats://127.0.0.1:4223")
+		}
+		if _, ok := u.User.Password(); u.User != nil && !ok {
+			u.User = url.User("xxxxx") // a token
+		}
+		out = append(out, u.Redacted())
+	}
+	return strings.Join(out, ","), nil
 }
 
 // Connected is a readiness check of nc.

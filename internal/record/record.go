@@ -71,6 +71,7 @@ type Record struct {
 	DataBytes   int       `json:"data_bytes,omitempty"`
 	NoMsgID     bool      `json:"no_msg_id,omitempty"`    // published without Nats-Msg-Id: not deduplicated
 	Endpoints   int       `json:"endpoints,omitempty"`    // how many deliveries the event became
+	EndpointIDs []string  `json:"endpoint_ids,omitempty"` // to whom, in order; event.accepted
 	NATSSubject string    `json:"nats_subject,omitempty"` // where a rejected event was published
 
 	// Why. Reason is a code; Detail is for people.
@@ -167,9 +168,12 @@ func SafeURL(raw string) string {
 
 // Decode reads a record of this version or an older one.
 func Decode(b []byte) (Record, error) {
-	var r Record
-	if err := json.Unmarshal(b, &r); err != nil {
-		return r, fmt.Errorf("ledger record: %w", err)
+	r, ok := decodePlain(b)
+	if !ok {
+		r = Record{}
+		if err := json.Unmarshal(b, &r); err != nil {
+			return r, fmt.Errorf("ledger record: %w", err)
+		}
 	}
 	if r.Version < 1 || r.Version > Version {
 		return r, fmt.Errorf("ledger record %q has format %d; this version reads 1 to %d", r.ID, r.Version, Version)
@@ -184,15 +188,17 @@ func Decode(b []byte) (Record, error) {
 // that a stage that dies and states it again is recognised: LEDGER drops the
 // second one. An attempt's id is att_ + ULID, kept in its claim.
 
-// EventRecordID identifies event.accepted, event.rejected and event.unmatched:
-// by the event's position in EVENTS and the time it was stored there, so that
-// an event published again after the dedupe window, or into a stream made
-// anew, is a fact of its own.
-func EventRecordID(kind Kind, eventSeq uint64, storedAt time.Time) string {
-	return fmt.Sprintf("%s/%d-%d", kind, eventSeq, storedAt.UnixNano())
+// EventRecordID identifies event.accepted, event.rejected and event.unmatched
+// alike, so that an event is on record as one of them only: by its position in
+// EVENTS and the time it was stored there, so that an event published again
+// after the dedupe window, or into a stream made anew, is a fact of its own.
+func EventRecordID(eventSeq uint64, storedAt time.Time) string {
+	return fmt.Sprintf("event/%d-%d", eventSeq, storedAt.UnixNano())
 }
 
-// OwedID identifies delivery.owed; replay is empty for the first obligation.
+// OwedID identifies delivery.owed; replay is empty for the first obligation. It
+// also identifies the delivery.cancelled of a replay that is not carried out:
+// only one of them can be on record.
 func OwedID(event, endpoint, replay string) string {
 	return deliveryRecordID(DeliveryOwed, event, endpoint, replay)
 }

@@ -27,6 +27,7 @@ type View struct {
 	log      zerolog.Logger
 	snapshot atomic.Pointer[snapshot]
 	barrier  barrier
+	live     atomic.Bool // the watch is open and has caught up
 
 	mu      sync.Mutex    // guards what follows; held by the watch for each change
 	applied uint64        // the bucket's sequence that the snapshot includes
@@ -38,8 +39,9 @@ type View struct {
 type snapshot struct {
 	byID     map[string]*Endpoint
 	byTenant map[string][]*Endpoint // in order of id
-	matches  sync.Map               // tenant + " " + type → []*Endpoint
-	cached   atomic.Int64           // entries of matches
+	enabled  int
+	matches  sync.Map     // tenant + " " + type → []*Endpoint
+	cached   atomic.Int64 // entries of matches
 }
 
 // maxCachedMatches bounds the cache: event types come from producers.
@@ -71,6 +73,21 @@ func (v *View) Get(id string) (*Endpoint, bool) {
 	e, ok := v.snapshot.Load().byID[id]
 	return e, ok
 }
+
+// Current is Get, but for the time when the server was away and changes may
+// have been missed: then it asks.
+func (v *View) Current(ctx context.Context, id string) (*Endpoint, bool, error) {
+	if !v.live.Load() {
+		if err := v.Fresh(ctx); err != nil {
+			return nil, false, err
+		}
+	}
+	e, ok := v.Get(id)
+	return e, ok, nil
+}
+
+// Enabled counts the endpoints that can be owed something.
+func (v *View) Enabled() int { return v.snapshot.Load().enabled }
 
 // Match returns the enabled endpoints of a tenant that subscribe to a type, in
 // order of id. The result is shared: it MUST NOT be changed.
@@ -144,8 +161,9 @@ func (v *View) watch(ctx context.Context) error {
 	defer w.Stop()
 	// A server that restarted has forgotten the watch. The client would notice
 	// after missed heartbeats, many seconds later.
-	reconnected := v.js.Conn().StatusChanged(nats.CONNECTED)
-	defer v.js.Conn().RemoveStatusListener(reconnected)
+	away := v.js.Conn().StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED)
+	defer v.live.Store(false)
+	defer v.js.Conn().RemoveStatusListener(away)
 	// The first values come in one snapshot: until they are whole, the old one stays.
 	whole, initial := map[string]*Endpoint{}, true
 	var seq uint64
@@ -153,7 +171,7 @@ func (v *View) watch(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-reconnected:
+		case <-away:
 			return errors.New("the server was away")
 		case entry, ok := <-w.Updates():
 			switch {
@@ -162,6 +180,7 @@ func (v *View) watch(ctx context.Context) error {
 			case entry == nil:
 				initial = false
 				v.install(whole, seq)
+				v.live.Store(true)
 				v.markReady()
 			default:
 				seq = max(seq, entry.Revision())
@@ -212,6 +231,9 @@ func newSnapshot(byID map[string]*Endpoint) *snapshot {
 	for _, id := range slices.Sorted(maps.Keys(byID)) {
 		e := byID[id]
 		s.byTenant[e.Tenant] = append(s.byTenant[e.Tenant], e)
+		if e.State == Enabled {
+			s.enabled++
+		}
 	}
 	return s
 }

@@ -19,6 +19,7 @@ const (
 	kindLater settlementKind = iota // the zero value: losing work is never the default
 	kindDone
 	kindDrop
+	kindLeave
 )
 
 // Done says that everything the message asked for is stored elsewhere, or over:
@@ -32,6 +33,11 @@ func Later(delay time.Duration) Settlement { return Settlement{kind: kindLater, 
 // record before.
 func Drop(reason string) Settlement { return Settlement{kind: kindDrop, reason: reason} }
 
+// Leave says that the message has gone to somebody else, who settles it: neither
+// removing it nor handing it back is ours. If nobody does, it is delivered again
+// after the consumer's ack_wait.
+func Leave() Settlement { return Settlement{kind: kindLeave} }
+
 // Settle is the only place where a message is acknowledged, handed back or
 // dropped. If it fails, or the process dies before it, JetStream delivers the
 // message again after the consumer's ack_wait: whatever the handler stored
@@ -44,6 +50,8 @@ func Settle(m jetstream.Msg, s Settlement) error {
 		return m.TermWithReason(s.reason)
 	case kindLater:
 		return m.NakWithDelay(max(s.delay, 0))
+	case kindLeave:
+		return nil
 	}
 	panic("stage: unknown settlement")
 }

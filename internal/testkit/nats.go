@@ -127,6 +127,13 @@ func (s *Server) Restart() {
 	s.start(port)
 }
 
+// Pid is the server's process.
+func (s *Server) Pid() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd.Process.Pid
+}
+
 // Logs are what the server wrote, over all its starts.
 func (s *Server) Logs() string {
 	s.mu.Lock()

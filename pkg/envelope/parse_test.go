@@ -21,6 +21,7 @@ func event(old, replacement string) string {
 	return strings.Replace(good, old, replacement, 1)
 }
 
+//lint:long one table
 func TestParseSaysWhatIsWrongWithTheFirstFault(t *testing.T) {
 	add := func(member string) string { return event(`"data"`, member+`,"data"`) }
 	cases := []struct{ name, in, field, reason string }{

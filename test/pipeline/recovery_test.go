@@ -1,3 +1,5 @@
+//lint:long every case breaks the same pipeline
+
 package pipeline_test
 
 import (
@@ -170,9 +172,9 @@ func TestAnAttemptThatMayStillBeRunningElsewhereIsWaitedFor(t *testing.T) {
 	r := newReceiver(t, ok)
 	c := newCrash(b, b.endpoint(r))
 	c.lease = time.Second
+	until := time.Now().Add(c.lease)
 	c.owe()
 	c.claim(1)
-	until := time.Now().Add(c.lease)
 	b.dispatcher()
 	got := r.waitFor(t, 1)
 	if got[0].at.Before(until) || got[0].attempt != 2 {

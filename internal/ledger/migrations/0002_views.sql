@@ -11,7 +11,7 @@ CREATE OR REPLACE VIEW attempts AS
 SELECT
     idx, id, at, tenant, event_id, endpoint_id, event_type, attempt, replay_id,
     started_at, resolve_us, connect_us, tls_us, first_byte_us, duration_us,
-    status, outcome, class, decision, reason, detail, next_attempt_at, deliver_by,
+    status, outcome, class, error, decision, reason, detail, next_attempt_at, deliver_by,
     endpoint_revision, url, remote_addr, connection_reused, http_version, tls_version, peer_fingerprint,
     payload_digest, payload_bytes, signature_scheme, key_ids, signed_at,
     response_headers, response_excerpt, response_bytes, response_truncated, redactions,

@@ -164,11 +164,14 @@ func printHeader() {
 	fmt.Print(" Parts | Fill |\n| --- | --- | --- | --- |", strings.Repeat(" --- |", len(questions())+2), "\n")
 }
 
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// printResult shows, for each question, elapsed and processor time and rows read.
 func printResult(r result) {
 	perRow := float64(r.bytes) / float64(r.rows)
 	fmt.Printf("| `%s` | %.0f | %.0f | %.0f |", r.candidate.name, perRow, perRow*rowsPerDelivery, r.insertRate)
-	for _, p50 := range r.p50 {
-		fmt.Printf(" %.1f ms |", float64(p50.Microseconds())/1000)
+	for _, a := range r.answers {
+		fmt.Printf(" %.1f / %.1f ms, %d |", milliseconds(a.took), milliseconds(a.cpu), a.rows)
 	}
 	fmt.Printf(" %d | %.0f s |\n", r.parts, r.fill.Seconds())
 	fmt.Fprintf(os.Stderr, "schemabench: %s: %s; %d rows; largest columns, B/record: %s\n", r.candidate.name, r.candidate.why, r.rows, r.biggestCols)

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/google/uuid"
 )
 
 // runs is how often each question is asked; the median is reported.
@@ -37,7 +39,7 @@ func questions() []question {
 			return fmt.Sprintf("SELECT toDate(at) AS day, class, count() FROM %s WHERE kind = 'attempt' GROUP BY day, class ORDER BY day, class", table)
 		}},
 		{"e: the sink's position", func(_ candidate, table string, _ subject) string {
-			return fmt.Sprintf("SELECT max(idx), max(stream_seq) FROM %s", table)
+			return fmt.Sprintf("SELECT idx, stream_seq FROM %s ORDER BY idx DESC LIMIT 1", table)
 		}},
 		{"f: a thousand records by index", func(_ candidate, table string, about subject) string {
 			return fmt.Sprintf("SELECT idx, body FROM %s WHERE idx >= %[2]d AND idx < %[2]d + 1000 ORDER BY idx", table, about.idx)
@@ -53,13 +55,19 @@ type result struct {
 	bytes       uint64
 	rows        uint64
 	insertRate  float64 // rows per second through the client
-	p50         []time.Duration
+	answers     []answer
 	biggestCols string
 }
 
+// answer is how a question went, medians over the runs. Time depends on what
+// else the machine does; processor time and rows read hardly do.
+type answer struct {
+	took, cpu time.Duration
+	rows      uint64
+}
+
 // measure fills the candidate from the source and asks the questions. Merges are
-// held off, so that all candidates answer from as many parts as the fill made,
-// about a million rows each: the state of a busy month, and the slower one.
+// held off meanwhile, so that they do not compete with what is measured.
 func (b bench) measure(ctx context.Context, c candidate) (result, error) {
 	r := result{candidate: c}
 	table := "records_" + strings.ReplaceAll(c.name, "-", "_")
@@ -89,11 +97,11 @@ func (b bench) measure(ctx context.Context, c candidate) (result, error) {
 		return r, fmt.Errorf("%s: columns: %w", c.name, err)
 	}
 	for _, q := range questions() {
-		p50, err := b.ask(ctx, c, q, table)
+		a, err := b.ask(ctx, c, q, table)
 		if err != nil {
 			return r, fmt.Errorf("%s: %s: %w", c.name, q.name, err)
 		}
-		r.p50 = append(r.p50, p50)
+		r.answers = append(r.answers, a)
 	}
 	if r.insertRate, err = b.insertRate(ctx, c); err != nil {
 		return r, fmt.Errorf("%s: insert: %w", c.name, err)
@@ -118,29 +126,38 @@ func (b bench) fill(ctx context.Context, c candidate, table string) error {
 }
 
 // ask runs the question about another event, endpoint and place each time.
-func (b bench) ask(ctx context.Context, c candidate, q question, table string) (time.Duration, error) {
+func (b bench) ask(ctx context.Context, c candidate, q question, table string) (a answer, err error) {
 	var took []time.Duration
-	n := 0
+	n, mark := 0, uuid.NewString()
+	marked := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"log_comment": mark}))
 	for _, about := range b.subjects {
 		sql := q.sql(c, table, about)
 		began := time.Now()
-		rows, err := b.conn.Query(ctx, sql)
+		rows, err := b.conn.Query(marked, sql)
 		if err != nil {
-			return 0, err
+			return a, err
 		}
 		for rows.Next() {
 			n++
 		}
 		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			return 0, err
+			return a, err
 		}
 		took = append(took, time.Since(began))
 	}
 	if n == 0 { // an answer that found nothing measures nothing
-		return 0, errors.New("no rows in any run")
+		return a, errors.New("no rows in any run")
 	}
 	slices.Sort(took)
-	return took[len(took)/2], nil
+	a.took = took[len(took)/2]
+	if err := b.conn.Exec(ctx, "SYSTEM FLUSH LOGS query_log"); err != nil {
+		return a, err
+	}
+	var cpu, read float64
+	err = b.conn.QueryRow(ctx, `SELECT medianExact(ProfileEvents['UserTimeMicroseconds'] + ProfileEvents['SystemTimeMicroseconds'])::Float64, medianExact(read_rows)::Float64
+		FROM system.query_log WHERE log_comment = ? AND type = 'QueryFinish'`, mark).Scan(&cpu, &read)
+	a.cpu, a.rows = time.Duration(cpu)*time.Microsecond, uint64(read)
+	return a, err
 }
 
 // insertRate sends ready blocks of 10,000 rows through the client, as the sink does.

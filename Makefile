@@ -1,0 +1,88 @@
+# Everything a developer runs. `make` alone lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+# An interrupted recipe leaves no target that looks finished.
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# The modules of this repository: the product, and tests whose libraries the product must not require.
+MODULES := . test/interop test/compose
+NODE_PACKAGES := test/interop/node/node_modules/.package-lock.json
+# The race detector needs a C compiler; without one, the tests run without it and say so.
+RACE ?= $(if $(shell command -v $${CC:-cc} gcc 2>/dev/null),-race)
+# Tests start servers and processes: more packages at once than cores only makes each of them late.
+TESTFLAGS ?= -p 2 -timeout 10m
+FUZZTIME ?= 30s
+
+##@ Use
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z][a-z-]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: engine build ## Fetch the ledger engine, build, and watch it work: waybill demo
+	@bin/waybill demo
+
+.PHONY: up
+up: engine build ## Fetch the ledger engine, build, and run everything on this machine: waybill up
+	@bin/waybill up
+
+.PHONY: build
+build: ## Build every binary into bin/
+	@mkdir -p bin/.tmp
+	@# go moves each binary from its scratch directory: on the same file system that is a rename, so none is ever half there.
+	GOTMPDIR="$(CURDIR)/bin/.tmp" CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
+
+##@ Check
+
+.PHONY: test
+test: engine $(NODE_PACKAGES) vet ## Run every test of every module
+	@echo "testing $(if $(RACE),with the race detector,without the race detector: no C compiler was found)"
+	@go run ./internal/lint/testcount $(MODULES:%=-dir %) -- $(RACE) $(TESTFLAGS) ./...
+
+.PHONY: test-race
+test-race: RACE := -race
+test-race: test ## The same, and fail if the race detector is not to be had
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME (30s)
+	@grep -rlE --include='*_test.go' '^func Fuzz' . | sort | while read -r file; do \
+	  for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
+	    echo "fuzz: $$(dirname "$$file") $$name for $(FUZZTIME)"; \
+	    go test -run '^$$' -fuzz "^$$name$$" -fuzztime '$(FUZZTIME)' "$$(dirname "$$file")" || exit 1; \
+	  done; \
+	done
+
+.PHONY: lint
+lint: vet ## Check formatting and run go vet and staticcheck
+	@unformatted=$$(gofmt -l $(wildcard *.go) cmd internal pkg streams test testdata); \
+	if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	@for dir in $(MODULES); do (cd $$dir && go tool -modfile="$(CURDIR)/internal/lint/tools.mod" staticcheck ./...); done
+
+.PHONY: vet
+vet:
+	@for dir in $(MODULES); do (cd $$dir && go vet ./...); done
+
+$(NODE_PACKAGES): test/interop/node/package-lock.json test/interop/node/package.json
+	@echo "fetching the Node.js libraries that receivers use"
+	@# npm writes the file that is this target last, so an interruption makes the next run start again.
+	@cd test/interop/node && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+##@ Keep
+
+.PHONY: docs
+docs: ## Make docs/cli.md and docs/configuration.md anew from the programs
+	@go test ./internal/cli -update
+
+.PHONY: clean
+clean: ## Remove what was built; the engine stays in the cache, data in waybill-data
+	rm -rf bin test/interop/node/node_modules
+
+include engine.mk
+include torture.mk
