@@ -138,6 +138,9 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 	if err := f.publish(ctx, x); err != nil {
 		return f.later(err, m.Subject)
 	}
+	if err := f.tell(ctx, first); err != nil {
+		return f.later(err, m.Subject)
+	}
 	result := string(first.Kind[len("event."):])
 	f.events.WithLabelValues(result).Inc()
 	if first.Kind == record.EventRejected {
@@ -145,6 +148,20 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 			Str("reason", first.Reason).Str("detail", first.Detail).Msg("event.rejected")
 	}
 	return stage.Done()
+}
+
+// tell asks for people to be told of an event that was rejected, which nobody
+// gets. It is asked before the event is acknowledged: after a crash, again.
+func (f *Fanout) tell(ctx context.Context, first record.Record) error {
+	if first.Kind != record.EventRejected {
+		return nil
+	}
+	m, err := escalation.Of(first).Message()
+	if err != nil {
+		return err
+	}
+	_, err = f.pub.Publish(ctx, m)
+	return err
 }
 
 // suspectSince is when somebody else can first have expanded a message.
@@ -207,19 +224,13 @@ func (f *Fanout) publish(ctx context.Context, x expansion) error {
 }
 
 func (f *Fanout) store(ctx context.Context, records []record.Record) error {
-	msgs := make([]*nats.Msg, 0, len(records))
+	msgs := make([]*nats.Msg, len(records))
 	for i := range records {
 		m, err := records[i].Message()
 		if err != nil {
 			return err
 		}
-		msgs = append(msgs, m)
-		if records[i].Kind == record.EventRejected { // nobody gets it: people must know
-			if m, err = escalation.Of(records[i]).Message(); err != nil {
-				return err
-			}
-			msgs = append(msgs, m)
-		}
+		msgs[i] = m
 	}
 	_, err := f.pub.PublishAll(ctx, msgs...)
 	return err

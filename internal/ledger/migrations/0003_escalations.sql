@@ -1,5 +1,4 @@
 ALTER TABLE records
-    ADD COLUMN IF NOT EXISTS error String ALIAS JSONExtractString(body, 'error'),
     ADD COLUMN IF NOT EXISTS incident_id String ALIAS JSONExtractString(body, 'incident_id'),
     ADD COLUMN IF NOT EXISTS message_id String ALIAS JSONExtractString(body, 'message_id'),
     ADD COLUMN IF NOT EXISTS escalation_policy String ALIAS JSONExtractString(body, 'escalation_policy'),
