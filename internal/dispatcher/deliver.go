@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/budget"
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/ids"
@@ -100,7 +101,7 @@ func (d *Dispatcher) prospectOf(ctx context.Context, task delivery.Delivery) (p 
 		p.over = &over
 		return p, nil
 	}
-	p.timeout = AttemptTimeout(p.budget, now, p.endpoint.Timeout)
+	p.timeout = budget.AttemptTimeout(p.budget, now, p.endpoint.Timeout)
 	return p, nil
 }
 
