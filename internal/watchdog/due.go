@@ -139,7 +139,12 @@ type task struct {
 func (o *obligations) survey(alive bool, grace time.Duration, now time.Time) (Debts, []task) {
 	var d Debts
 	var tasks []task
+	ms, late := now.UnixMilli(), now.Add(-grace).UnixMilli()
 	for k, e := range o.by {
+		if e.phase == open && (e.by != 0 && ms < e.at || e.by == 0 && late < e.at) {
+			d.Open++ // in time, as nearly all are
+			continue
+		}
 		o.add(&d, e, grace, now)
 		switch s := due(e, alive, now); s {
 		case nothing:

@@ -24,6 +24,7 @@ type mark struct {
 type history struct {
 	Created time.Time `json:"created"`
 	Last    uint64    `json:"last"` // the highest end that was seen
+	First   mark      `json:"first"`
 	Marks   []mark    `json:"marks"`
 	// What was found stays for as long as people need to see it.
 	Removed   uint64    `json:"removed,omitempty"`
@@ -47,9 +48,9 @@ func (h history) compare(s Stream, stored uint64, now time.Time) (Stream, histor
 	h.Created = s.Created
 	if early := h.removed(s, stored, now); early > 0 {
 		h.Removed, h.RemovedAt = early, now
-		h.Marks = nil // said once
+		h.Marks, h.First = nil, mark{} // said once
 	}
-	h.Last = s.Last
+	h.Last, h.First = s.Last, mark{s.First, s.FirstAt}
 	h.remember(s, now)
 	s.Rewound = !h.RewoundAt.IsZero() && now.Sub(h.RewoundAt) < keepFinding
 	if now.Sub(h.RemovedAt) < keepFinding {
@@ -66,6 +67,10 @@ func (h history) removed(s Stream, stored uint64, now time.Time) uint64 {
 		}
 		return 0
 	}
+	early := uint64(0)
+	if f := h.First; f.Seq > 0 && s.First > f.Seq && now.Before(f.At.Add(s.MaxAge-ageSlack)) {
+		early = s.First - f.Seq
+	}
 	for i := len(h.Marks) - 1; i >= 0; i-- {
 		// Message Seq was stored at At, and those before it earlier.
 		if m := h.Marks[i]; m.Seq < s.First && now.Before(m.At.Add(s.MaxAge-ageSlack)) {
@@ -75,10 +80,10 @@ func (h history) removed(s Stream, stored uint64, now time.Time) uint64 {
 					earlier = o.Seq
 				}
 			}
-			return m.Seq - earlier
+			return max(early, m.Seq-earlier)
 		}
 	}
-	return 0
+	return early
 }
 
 // remember adds a mark, or moves the last one if the one before is near.

@@ -68,7 +68,9 @@ func TestAnEscalatorThatRunsIsAskedAndTellsOnce(t *testing.T) {
 	b.publish(o)
 	r.waitFor(t, "a notice", func() bool { return len(r.about(dead.ID)) > 0 })
 	b.records.waitFor(t, "the handing over", 1, func(r record.Record) bool { return r.Action == actionHandedOver && r.Actor == Actor })
-	told := b.records.waitFor(t, "the telling", 1, func(r record.Record) bool { return r.Kind == record.Escalation && r.Outcome == "delivered" && r.EventID == o.EventID })
+	told := b.records.waitFor(t, "the telling", 1, func(r record.Record) bool {
+		return r.Kind == record.Escalation && r.Outcome == "delivered" && r.EventID == o.EventID
+	})
 	if told[0].Actor == Actor {
 		t.Error("the watchdog told though the escalator runs")
 	}
