@@ -42,6 +42,10 @@ Exit status: 0 done, 1 failed, 2 wrong use.`,
 		eventCommand(s),
 		deliveryCommand(s),
 		replayCommand(s),
+		deadletterCommand(s),
+		escalationCommand(s),
+		escalationPolicyCommand(s),
+		channelCommand(s),
 		streamsCommand(s),
 	)
 	return root

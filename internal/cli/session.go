@@ -28,12 +28,16 @@ func (t *target) withControl(ctx context.Context, do func(context.Context, *cont
 	if err != nil {
 		return process.Usagef("--egress-allow: %w", err)
 	}
+	roots, err := process.RootCAs("ca-file", t.caFile)
+	if err != nil {
+		return &process.UsageError{Err: err}
+	}
 	nc, _, err := t.connectNATS(ctx)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	o := control.Options{NC: nc, Egress: policy}
+	o := control.Options{NC: nc, Egress: policy, RootCAs: roots}
 	if at.clickhouse != "" {
 		l, closeLedger, err := openLedger(at.clickhouse)
 		if err != nil {

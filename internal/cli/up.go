@@ -22,6 +22,7 @@ import (
 type upFlags struct {
 	o         allinone.Options
 	sync      string
+	caFile    string
 	logLevel  string
 	logFormat string
 }
@@ -37,6 +38,7 @@ func (f *upFlags) bind(flags *pflag.FlagSet, level string) {
 	flags.StringVar(&f.o.ClickHouseDSN, "clickhouse", "", "use this ClickHouse server instead of the embedded engine, clickhouse://user:password@host:9000/database")
 	flags.StringVar(&f.sync, "sync", "always", "when the embedded NATS server makes what it stored safe from a power cut: always, or every so often, such as 1s")
 	flags.StringSliceVar(&f.o.EgressAllow, "egress-allow", nil, "networks (CIDR) that may be called although they are private, loopback or otherwise special; repeatable, comma-separated")
+	flags.StringVar(&f.caFile, "ca-file", "", "certificates (PEM) that the servers of escalation channels are verified with, besides the system's")
 	flags.IntVar(&f.o.Partitions, "partitions", 0, "partitions of the delivery queues, 1 to 100; never fewer than before (default: what the data has, or 1)")
 	flags.DurationVar(&f.o.Drain, "drain-timeout", 5*time.Second, "how long an orderly stop waits for attempts under way")
 	flags.StringVar(&f.o.AddressesFile, "addresses", "", "write the addresses to this file as JSON once everything works")
@@ -63,6 +65,9 @@ func (f *upFlags) options(stderr io.Writer) (allinone.Options, error) {
 	}
 	if f.o.Drain < 0 {
 		return f.o, process.Usagef("--drain-timeout %s: want 0s or more", f.o.Drain)
+	}
+	if f.o.RootCAs, err = process.RootCAs("ca-file", f.caFile); err != nil {
+		return f.o, &process.UsageError{Err: err}
 	}
 	if f.o.Sync, err = allinone.ParseSync(f.sync); err != nil {
 		return f.o, err

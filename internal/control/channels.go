@@ -50,16 +50,16 @@ type ChannelPatch struct {
 }
 
 func (p ChannelPatch) apply(c *channel.Channel) {
-	set(&c.Description, p.Description)
-	set(&c.URL, p.URL)
-	set(&c.From, p.From)
-	set(&c.To, p.To)
-	set(&c.Host, p.Host)
-	set(&c.Port, p.Port)
-	set(&c.TLS, p.TLS)
-	set(&c.Username, p.Username)
-	set(&c.Account, p.Account)
-	set(&c.Subject, p.Subject)
+	set(p.Description, &c.Description)
+	set(p.URL, &c.URL)
+	set(p.From, &c.From)
+	set(p.To, &c.To)
+	set(p.Host, &c.Host)
+	set(p.Port, &c.Port)
+	set(p.TLS, &c.TLS)
+	set(p.Username, &c.Username)
+	set(p.Account, &c.Account)
+	set(p.Subject, &c.Subject)
 	if p.Secret != nil {
 		c.Secret = channel.Secret(*p.Secret)
 	}

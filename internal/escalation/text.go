@@ -132,7 +132,14 @@ func describe(b *strings.Builder, t Trouble) {
 		fmt.Fprintf(b, "Event %s, type %s, of tenant %s was rejected: %s. Nobody gets it.\n", orUnknown(t.EventID), orUnknown(t.EventType), t.Tenant, sentence(t.Reason))
 	} else {
 		fmt.Fprintf(b, "Event %s, type %s, of tenant %s was owed to endpoint %s and was not delivered.\n", t.EventID, orUnknown(t.EventType), t.Tenant, receiver(t))
-		fmt.Fprintf(b, "Why: %s (%s, after %d attempts).\n", sentence(t.Reason), t.Reason, t.Attempts)
+		attempts := fmt.Sprintf("after %d attempts", t.Attempts)
+		switch t.Attempts {
+		case 0:
+			attempts = "without an attempt"
+		case 1:
+			attempts = "after one attempt"
+		}
+		fmt.Fprintf(b, "Why: %s (%s, %s).\n", sentence(t.Reason), t.Reason, attempts)
 	}
 	if !t.DeliverBy.IsZero() {
 		fmt.Fprintf(b, "Promised by: %s.\n", moment(t.DeliverBy))
@@ -211,7 +218,7 @@ type told struct {
 
 func (n Notice) data() told {
 	d := told{Incident: n.Incident.ID, Tenant: n.Incident.Tenant, Policy: n.Incident.Policy.Name, Step: n.Step, Count: len(n.Members), Reminder: n.Again,
-		Reasons: map[string]int{}, Endpoints: map[string]int{}, DeadLetters: n.Members[:min(listed, len(n.Members))], AckedBy: n.Incident.AckedBy}
+		Reasons: map[string]int{}, Endpoints: map[string]int{}, DeadLetters: n.Members[:min(listed, len(n.Members))]}
 	for _, t := range n.Members {
 		count(d.Reasons, t.Reason)
 		if t.EndpointID != "" {
@@ -228,6 +235,7 @@ func Resolution(i *Incident, source, link string, now time.Time) channel.Message
 	if i.AckNote != "" {
 		text = i.AckNote + "\n" + text
 	}
-	return channel.Message{ID: i.ID + "-ack", Key: i.ID, Action: channel.Resolve, Title: title, Text: text, Source: source, Link: link, At: now.UTC(),
-		Data: Notice{Incident: i, Members: []Trouble{i.First}}.data()}
+	data := told{Incident: i.ID, Tenant: i.Tenant, Policy: i.Policy.Name, Count: i.Count, Reasons: maps.Clone(i.Reasons), Endpoints: maps.Clone(i.Endpoints),
+		DeadLetters: []Trouble{i.First}, AckedBy: i.AckedBy}
+	return channel.Message{ID: i.ID + "-ack", Key: i.ID, Action: channel.Resolve, Title: title, Text: text, Source: source, Link: link, At: now.UTC(), Data: data}
 }
