@@ -47,6 +47,7 @@ Exit status: 0 done, 1 failed, 2 wrong use.`,
 		escalationPolicyCommand(s),
 		channelCommand(s),
 		streamsCommand(s),
+		doctorCommand(s),
 	)
 	return root
 }

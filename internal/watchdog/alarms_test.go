@@ -14,6 +14,15 @@ import (
 	"github.com/waybill-dev/waybill/streams"
 )
 
+// disturbance is something that a watchdog must see.
+type disturbance struct {
+	name    string
+	code    Code
+	subject string
+	disturb func(b *bench)
+	mend    func(b *bench) // nil: it is a finding for a while, because it happened
+}
+
 // Each disturbance is made on a real server, seen, said once, and over when mended.
 func TestEachFindingIsRaisedAndCleared(t *testing.T) {
 	t.Parallel()
@@ -22,13 +31,7 @@ func TestEachFindingIsRaisedAndCleared(t *testing.T) {
 		o.Limits.Clock, o.Limits.Unreachable, o.Limits.Behind = time.Hour, time.Second, time.Hour
 	}
 	old := time.Now().Add(-time.Hour).UTC()
-	tests := []struct {
-		name    string
-		code    Code
-		subject string
-		disturb func(b *bench)
-		mend    func(b *bench)
-	}{
+	tests := []disturbance{
 		{"a consumer with work and nobody who takes it", ConsumerStalled, "DELIVERIES/dispatch-0",
 			func(b *bench) { b.message(streams.DeliverySubject(0, "ep_1")) },
 			func(b *bench) { must(b.t, b.stream(streams.Deliveries).Purge(b.t.Context())) }},
@@ -78,44 +81,46 @@ func TestEachFindingIsRaisedAndCleared(t *testing.T) {
 		{"a server that does not answer", NATSUnreachable, "", func(b *bench) { b.server.Freeze() }, func(b *bench) { b.server.Thaw() }},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			r := newReceiver(t)
-			if tt.code != NobodyToTell {
-				b.tellable(r)
-			}
-			d := b.watchdog("first", quick)
-			b.eventually("the watchdog sees and leads", func() bool { return d.Leading() && d.Ready(t.Context()) == nil })
-			tt.disturb(b)
-			b.eventually("the metric", func() bool { return d.metric(t, "waybill_watchdog_alarms", string(tt.code)) > 0 })
-			if tt.code == NATSUnreachable {
-				r.waitFor(t, "people are told without NATS", func() bool { return len(r.got()) > 0 })
-			} else {
-				said := b.records.waitFor(t, "the alarm", 1, func(r record.Record) bool {
-					return r.Action == actionRaised && r.Reason == string(tt.code) && strings.HasPrefix(r.Detail, tt.subject)
-				})[0]
-				if said.Actor != Actor || said.Tenant != Tenant && said.Tenant != defaultTenant {
-					t.Errorf("%+v", said)
-				}
-				if tt.code == StreamsDrifted { // each alarm goes the same way
-					r.waitFor(t, "people are told", func() bool { return len(r.about(said.ID)) > 0 })
-				}
-			}
-			ended := func(r record.Record) bool {
-				return r.Action == actionCleared && r.Reason == string(tt.code) && strings.HasPrefix(r.Detail, tt.subject)
-			}
-			if tt.mend == nil { // it is a finding for a while, because it happened
-				return
-			}
-			tt.mend(b)
-			b.records.waitFor(t, "the end of the alarm", 1, ended)
-			if tt.code == ConsumerStalled { // others wait for the stages that this test does not have
-				return
-			}
-			b.eventually("the metric is zero", func() bool { return d.metric(t, "waybill_watchdog_alarms", string(tt.code)) == 0 })
-		})
+		t.Run(tt.name, func(t *testing.T) { tt.check(t, quick) })
 	}
+}
+
+func (tt disturbance) check(t *testing.T, quick func(*Options)) {
+	t.Parallel()
+	b := newBench(t)
+	r := newReceiver(t)
+	if tt.code != NobodyToTell {
+		b.tellable(r)
+	}
+	d := b.watchdog("first", quick)
+	b.eventually("the watchdog sees and leads", func() bool { return d.Leading() && d.Ready(t.Context()) == nil })
+	tt.disturb(b)
+	b.eventually("the metric", func() bool { return d.metric(t, "waybill_watchdog_alarms", string(tt.code)) > 0 })
+	if tt.code == NATSUnreachable {
+		r.waitFor(t, "people are told without NATS", func() bool { return len(r.got()) > 0 })
+	} else {
+		said := b.records.waitFor(t, "the alarm", 1, func(r record.Record) bool {
+			return r.Action == actionRaised && r.Reason == string(tt.code) && strings.HasPrefix(r.Detail, tt.subject)
+		})[0]
+		if said.Actor != Actor || said.Tenant != Tenant && said.Tenant != defaultTenant {
+			t.Errorf("%+v", said)
+		}
+		if tt.code == StreamsDrifted { // each alarm goes the same way
+			r.waitFor(t, "people are told", func() bool { return len(r.about(said.ID)) > 0 })
+		}
+	}
+	ended := func(r record.Record) bool {
+		return r.Action == actionCleared && r.Reason == string(tt.code) && strings.HasPrefix(r.Detail, tt.subject)
+	}
+	if tt.mend == nil { // it is a finding for a while, because it happened
+		return
+	}
+	tt.mend(b)
+	b.records.waitFor(t, "the end of the alarm", 1, ended)
+	if tt.code == ConsumerStalled { // others wait for the stages that this test does not have
+		return
+	}
+	b.eventually("the metric is zero", func() bool { return d.metric(t, "waybill_watchdog_alarms", string(tt.code)) == 0 })
 }
 
 func (b *bench) message(subject string) {

@@ -77,6 +77,7 @@ func (r *reader) session(ctx context.Context) error {
 		return err
 	}
 	defer r.messages.Stop()
+	defer context.AfterFunc(ctx, r.messages.Stop)() // wakes what waits for the next record
 	// A server that restarted has forgotten the consumer.
 	away := r.w.js.Conn().StatusChanged(nats.CONNECTED)
 	defer r.w.js.Conn().RemoveStatusListener(away)
@@ -136,9 +137,9 @@ func beginAt(ctx context.Context, js jetstream.JetStream, info *jetstream.Stream
 		return 0, err
 	}
 	if !known || p.Epoch != info.Created.UnixNano() || p.Last > info.State.LastSeq {
-		return info.State.FirstSeq, nil
+		return max(info.State.FirstSeq, 1), nil
 	}
-	return max(p.Seq, info.State.FirstSeq), nil
+	return max(p.Seq, info.State.FirstSeq, 1), nil
 }
 
 func (r *reader) take(m jetstream.Msg) error {
@@ -258,11 +259,4 @@ func (w *Watchdog) store(ctx context.Context, name string, v any) error {
 	}
 	_, err = kv.Put(ctx, name, b)
 	return err
-}
-
-func (m *metrics) debts(d Debts) {
-	m.open.Set(float64(d.Open))
-	m.overdue.Set(float64(d.Overdue + d.PastDeadline))
-	m.oldest.Set(d.OldestOverdue.Seconds())
-	m.untold.Set(float64(d.Untold))
 }

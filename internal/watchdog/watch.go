@@ -193,39 +193,5 @@ func (s *watcher) tick(time.Time) {
 	s.clock = next
 }
 
-func (m *metrics) sight(s Sight) {
-	lag := time.Duration(0)
-	if !s.Sink.Oldest.IsZero() {
-		lag = s.At.Sub(s.Sink.Oldest)
-	}
-	m.sinkLag.Set(lag.Seconds())
-	m.clockOffset.Set(s.Offset.Seconds())
-	m.behind.Set(s.Behind.Seconds())
-}
-
-func (m *metrics) raised(all []Alarm) {
-	n := map[Code]int{}
-	for _, a := range all {
-		if a.Raised() {
-			n[a.Code]++
-		}
-	}
-	m.set(n)
-}
-
-func (m *metrics) findings(found []Finding) {
-	n := map[Code]int{}
-	for _, f := range found {
-		n[f.Code]++
-	}
-	m.set(n)
-}
-
-func (m *metrics) set(n map[Code]int) {
-	for _, c := range Codes() {
-		m.alarms.WithLabelValues(string(c.Code)).Set(float64(n[c.Code]))
-	}
-}
-
 // connected says whether there is a connection at this moment.
 func (w *Watchdog) connected() bool { return w.o.NC.Status() == nats.CONNECTED }
