@@ -115,7 +115,6 @@ func (w *Waybill) startWatchdog(ctx context.Context, _ *registry.View) error {
 	if err != nil {
 		return err
 	}
-	w.health.Add("watchdog", dog.Ready)
 	w.work("watchdog", stopMargin, dog.Run)
 	return nil
 }

@@ -20,14 +20,18 @@ const (
 	// againMin and againMax bound the pause after a telling that failed.
 	againMin = 2 * time.Second
 	againMax = time.Minute
+	// nobodyPause is the pause before it is looked again whether there is anybody
+	// to tell: the dead letters of a deployment without policies cost nothing.
+	nobodyPause = 5 * time.Minute
 )
 
 // result is what came of a task.
 type result struct {
-	key  key
-	step step
-	ok   bool
-	gone bool // its record is no longer in LEDGER: nothing can be said of it
+	key   key
+	step  step
+	ok    bool
+	later bool // nothing can come of it soon
+	gone  bool // its record is no longer in LEDGER: nothing can be said of it
 }
 
 // give hands tasks to the worker, unless it is busy: then they come again at
@@ -79,6 +83,8 @@ func (r *reader) finishOne(d result) {
 	case d.gone:
 		delete(r.owed.by, d.key)
 		delete(r.again, d.key)
+	case d.later:
+		r.again[d.key] = attempted{0, time.Now().Add(nobodyPause)}
 	case !d.ok:
 		a := r.again[d.key]
 		r.again[d.key] = attempted{a.times + 1, time.Now().Add(min(againMin<<min(a.times, 10), againMax))}
@@ -121,6 +127,10 @@ func (w *Watchdog) do(ctx context.Context, tasks []task) {
 	for _, t := range tasks {
 		c, err := w.concern(ctx, t)
 		switch {
+		case err == nil && t.step == tell && escalation.Choose(w.policies.All(), c.Trouble).Revision == 0:
+			w.log.Error().Str("tenant", c.Tenant).Str("event_id", c.EventID).Str("endpoint_id", c.EndpointID).Str("reason", c.Reason).
+				Msg("watchdog.nobody_to_tell: no policy is for it; make one with: waybill escalation-policy create")
+			w.done <- result{key: t.key, step: t.step, later: true}
 		case errors.Is(err, jetstream.ErrMsgNotFound):
 			w.log.Error().Uint64("seq", t.seq).Msg("watchdog.record_gone: a delivery is overdue, and its record is no longer in LEDGER; look in ClickHouse")
 			w.done <- result{key: t.key, step: t.step, gone: true}
