@@ -48,6 +48,7 @@ Exit status: 0 done, 1 failed, 2 wrong use.`,
 		channelCommand(s),
 		keyCommand(s),
 		streamsCommand(s),
+		doctorCommand(s),
 	)
 	return root
 }
