@@ -153,15 +153,6 @@ func (b *bench) ask(ts ...escalation.Trouble) {
 	}
 }
 
-func (b *bench) incident(id string) *escalation.Incident {
-	b.t.Helper()
-	e, err := b.kv.Get(b.t.Context(), streams.IncidentKey(id))
-	must(b.t, err)
-	doc, err := escalation.DecodeIncident(e.Value())
-	must(b.t, err)
-	return doc
-}
-
 // notice is what a receiver was told.
 type notice struct {
 	id   string // webhook-id
@@ -228,16 +219,6 @@ func newReceiver(t *testing.T, answer func(w http.ResponseWriter, n notice)) *re
 }
 
 func accept(w http.ResponseWriter, _ notice) { w.WriteHeader(http.StatusNoContent) }
-
-func refuse(status int) func(http.ResponseWriter, notice) {
-	return func(w http.ResponseWriter, _ notice) { w.WriteHeader(status) }
-}
-
-func (r *receiver) got() []notice {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]notice(nil), r.notices...)
-}
 
 // waitFor waits until what came satisfies a condition, and returns it.
 func (r *receiver) waitFor(t *testing.T, what string, cond func([]notice) bool) []notice {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -238,10 +239,7 @@ func newReceiver(t *testing.T) *receiver {
 		}
 		var e struct{ Data json.RawMessage }
 		n := heard{id: req.Header.Get("webhook-id"), at: time.Now()}
-		if err := json.Unmarshal(body, &e); err == nil {
-			err = json.Unmarshal(e.Data, &n.data)
-		}
-		if err != nil {
+		if err := errors.Join(json.Unmarshal(body, &e), json.Unmarshal(e.Data, &n.data)); err != nil {
 			t.Error(err)
 		}
 		r.mu.Lock()
