@@ -35,6 +35,8 @@ const (
 	// StatusBucket says how far the sink and the watchdog have come, and which
 	// alarms are raised.
 	StatusBucket = "status"
+	// EndpointHealthBucket says which endpoints fail, and since when.
+	EndpointHealthBucket = "endpoint_health"
 	// LeasesBucket says who does what only one may do at a time.
 	LeasesBucket = "leases"
 

@@ -16,12 +16,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/escalator"
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/internal/version"
 )
 
 func main() {
 	var allow []string
-	var name, link, caFile string
+	var name, link, caFile, keyFile string
+	var keys *sealed.Keyring
 	var policy egress.Policy
 	var roots *x509.CertPool
 	os.Exit(process.Execute(process.StageCommand{
@@ -29,13 +31,15 @@ func main() {
 		Short: "Tell people about dead letters, inside their deadline",
 		Long: `Takes what is owed to people (dead letters, rejected events), and tells them through
 the channels that the escalation policies name, until a named person acknowledges.
-Every try is put on record. One escalator tells at a time; run a second one beside
+Every try is put on record. It needs the keys that the channels' secrets are
+encrypted with. One escalator tells at a time; run a second one beside
 it to take over.`,
-		Example: `  escalator --nats-url nats://127.0.0.1:4222
-  escalator --nats-url nats://127.0.0.1:4222 --link http://waybill.internal:8080/v1/escalations/{id}`,
+		Example: `  escalator --nats-url nats://127.0.0.1:4222 --secrets-key-file /etc/waybill/secrets.key
+  escalator --secrets-key-file /etc/waybill/secrets.key --link http://waybill.internal:8080/v1/escalations/{id}`,
 		HTTP: "127.0.0.1:8084",
 		Bind: func(f *pflag.FlagSet) {
 			f.StringSliceVar(&allow, "egress-allow", nil, "addresses that may be called although they are not public: CIDRs, comma-separated")
+			process.BindKeys(f, &keyFile, "one of the two is required")
 			f.StringVar(&name, "name", "", "this escalator's name on record, unique among all (default: host name and a random part)")
 			f.StringVar(&link, "link", "", "address of an incident for messages; {id} stands for its id")
 			f.StringVar(&caFile, "ca-file", "", "certificates (PEM) that servers are verified with, besides the system's")
@@ -46,6 +50,12 @@ it to take over.`,
 			}
 			if link != "" && !strings.Contains(link, "{id}") {
 				return fmt.Errorf("--link %q: want {id} in it, where the incident's id goes", link)
+			}
+			if keys, err = process.LoadKeys(keyFile); err == nil && keys == nil {
+				err = fmt.Errorf("--secrets-key-file is missing: without the keys no channel's secret can be read; give the file that the channels were made with, or %s", sealed.EnvKeys)
+			}
+			if err != nil {
+				return err
 			}
 			roots, err = process.RootCAs("ca-file", caFile)
 			return err
@@ -60,7 +70,7 @@ it to take over.`,
 			}
 			sender := channel.NewSender(channel.Options{Egress: policy, NC: env.NATS, RootCAs: roots, Software: version.Software})
 			defer sender.Close()
-			o := escalator.Options{NC: env.NATS, Name: name, Sender: sender, DrainTimeout: env.Settings.Drain, Log: env.Log, Metrics: env.Metrics}
+			o := escalator.Options{NC: env.NATS, Name: name, Sender: sender, Keys: keys, DrainTimeout: env.Settings.Drain, Log: env.Log, Metrics: env.Metrics}
 			if link != "" {
 				o.Link = func(id string) string { return strings.ReplaceAll(link, "{id}", id) }
 			}

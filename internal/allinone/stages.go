@@ -31,6 +31,9 @@ func (w *Waybill) startStages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := w.openKeys(ctx, view); err != nil {
+		return err
+	}
 	for _, start := range []func(context.Context, *registry.View) error{w.startWatchdog, w.startSink, w.startEscalator, w.startDispatcher, w.startFanout, w.startAPI} {
 		if err := start(ctx, view); err != nil {
 			return err
@@ -59,12 +62,14 @@ func (w *Waybill) startDispatcher(ctx context.Context, view *registry.View) erro
 	d, err := dispatcher.New(ctx, dispatcher.StageOptions{
 		NC: nc, View: view,
 		Name: w.name, Exclusive: true, // see installationName
-		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain,
+		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain, Group: w.groups(),
+		Keys: w.keys, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names,
 		Log: w.stageLog("dispatcher"), Metrics: w.metrics,
 	})
 	if err != nil {
 		return err
 	}
+	w.checkKeys = d.CheckKeys
 	w.work("dispatcher", w.o.Drain+stopMargin, d.Run)
 	return nil
 }
@@ -75,7 +80,7 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 		return err
 	}
 	f, err := fanout.New(ctx, fanout.Options{NC: nc, View: view, Partitions: w.partitions,
-		DrainTimeout: w.o.Drain, Log: w.stageLog("fanout"), Metrics: w.metrics})
+		DrainTimeout: w.o.Drain, Group: w.groups(), Log: w.stageLog("fanout"), Metrics: w.metrics})
 	if err != nil {
 		return err
 	}
@@ -90,7 +95,7 @@ func (w *Waybill) startEscalator(ctx context.Context, _ *registry.View) error {
 	}
 	sender := channel.NewSender(channel.Options{Egress: w.egress, NC: nc, RootCAs: w.o.RootCAs, Software: version.Software})
 	w.cleanup.Push("escalator's connections", time.Second, func(context.Context) error { sender.Close(); return nil })
-	e, err := escalator.New(ctx, escalator.Options{NC: nc, Name: w.name, Sender: sender, DrainTimeout: w.o.Drain,
+	e, err := escalator.New(ctx, escalator.Options{NC: nc, Name: w.name, Sender: sender, Keys: w.keys, DrainTimeout: w.o.Drain,
 		Link: func(id string) string { return "http://" + w.addresses.HTTP + "/v1/escalations/" + id },
 		Log:  w.stageLog("escalator"), Metrics: w.metrics})
 	if err != nil {
@@ -109,7 +114,7 @@ func (w *Waybill) startWatchdog(ctx context.Context, _ *registry.View) error {
 	}
 	sender := channel.NewSender(channel.Options{Egress: w.egress, NC: nc, RootCAs: w.o.RootCAs, Software: version.Software})
 	w.cleanup.Push("watchdog's connections", time.Second, func(context.Context) error { sender.Close(); return nil })
-	dog, err := watchdog.New(watchdog.Options{NC: nc, Name: w.name, Sender: sender, Partitions: w.partitions,
+	dog, err := watchdog.New(watchdog.Options{NC: nc, Name: w.name, Sender: sender, Keys: w.keys, Partitions: w.partitions,
 		Link: func(id string) string { return "http://" + w.addresses.HTTP + "/v1/escalations/" + id },
 		Log:  w.stageLog("watchdog"), Metrics: w.metrics})
 	if err != nil {
@@ -122,3 +127,7 @@ func (w *Waybill) startWatchdog(ctx context.Context, _ *registry.View) error {
 func (w *Waybill) stageLog(name string) zerolog.Logger {
 	return w.log.With().Str("stage", name).Logger()
 }
+
+// groups says whether stages store together what comes together: when each
+// write of the embedded server costs an fsync.
+func (w *Waybill) groups() bool { return w.nats != nil && w.o.Sync.Always }

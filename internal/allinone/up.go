@@ -23,6 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/engine"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -38,7 +39,9 @@ type Options struct {
 	ClickHouseDSN    string // Optional: an existing server instead of the embedded engine
 	Sync             Sync   // of the embedded NATS server
 	EgressAllow      []string
+	EgressProxy      process.Proxy
 	RootCAs          *x509.CertPool // Optional: verify the servers of escalation channels instead of the system's
+	SecretsKeyFile   string         // Optional: the environment's keys, or a file in the data directory
 	Partitions       int            // 0: what the data has, or 1
 	Drain            time.Duration  // how long a stop waits for a stage's work in hand
 	AddressesFile    string         // Optional: where to write the addresses besides the data directory
@@ -49,6 +52,9 @@ type Options struct {
 type Waybill struct {
 	o          Options
 	egress     egress.Policy
+	proxy      *egress.Proxy // Optional
+	keys       *sealed.Keyring
+	checkKeys  func(context.Context) error
 	log        zerolog.Logger
 	cleanup    process.Cleanup
 	health     process.Health
@@ -77,6 +83,10 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 	if err != nil {
 		return nil, process.Usagef("--egress-allow: %w", err)
 	}
+	proxy, err := o.EgressProxy.Parse(policy)
+	if err != nil {
+		return nil, err
+	}
 	if o.ClickHouseDSN != "" {
 		db, err := ledger.New(o.ClickHouseDSN) // connects to nothing yet
 		if err != nil {
@@ -90,7 +100,7 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 			return nil, err
 		}
 	}
-	w = &Waybill{o: o, egress: policy, log: o.Log, metrics: process.NewMetrics(), failed: make(chan struct{})}
+	w = &Waybill{o: o, egress: policy, proxy: proxy, log: o.Log, metrics: process.NewMetrics(), failed: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.cleanup.Run(w.log))
@@ -116,6 +126,7 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 	if err := w.awaitReady(ctx); err != nil {
 		return w, err
 	}
+	w.watchKeys()
 	return w, w.announce()
 }
 

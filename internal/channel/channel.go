@@ -62,8 +62,10 @@ type Channel struct {
 	URL string `json:"url,omitempty"`
 	// Secret is the webhook's signing secret (whsec_…), the pager's routing
 	// key, the chat's whole URL, the password of the e-mail account or the auth
-	// token of the text message account. It is stored, and never shown.
+	// token of the text message account. It is stored sealed, and never shown.
 	Secret Secret `json:"secret,omitempty"`
+	// Origin is where the chat's URL leads: its scheme and host alone.
+	Origin string `json:"origin,omitempty"`
 
 	From string   `json:"from,omitempty"` // email, sms: the sender
 	To   []string `json:"to,omitempty"`   // email: the receivers; sms: the one receiver
@@ -94,30 +96,9 @@ func (c Channel) Redacted() Channel {
 	return c
 }
 
-// Vault turns secrets into what may be stored, and back. name is the channel's.
-type Vault interface {
-	Seal(name, secret string) (string, error)
-	Open(name, sealed string) (string, error)
-}
-
-// Registry is how channels are kept; vault is optional: without it secrets are
-// stored as they are.
-func Registry(vault Vault) revision.Kind[Channel] {
-	k := revision.Kind[Channel]{Bucket: streams.ChannelsBucket, Name: "channel", Meta: func(c *Channel) *revision.Meta { return &c.Meta }}
-	if vault != nil {
-		turn := func(f func(name, s string) (string, error)) func(*Channel) error {
-			return func(c *Channel) error {
-				if c.Secret == "" {
-					return nil
-				}
-				s, err := f(c.Name, string(c.Secret))
-				c.Secret = Secret(s)
-				return err
-			}
-		}
-		k.Seal, k.Open = turn(vault.Seal), turn(vault.Open)
-	}
-	return k
+// Registry is how channels are kept.
+func Registry() revision.Kind[Channel] {
+	return revision.Kind[Channel]{Bucket: streams.ChannelsBucket, Name: "channel", Meta: func(c *Channel) *revision.Meta { return &c.Meta }}
 }
 
 // WithDefaults fills what may be left out.
@@ -161,7 +142,8 @@ func ValidateName(s string) error {
 }
 
 // Validate says which setting is wrong, the first one only. Whether an address
-// may be called is checked again at each connection.
+// may be called is checked again at each connection. A sealed secret was
+// checked before it was sealed.
 func (c Channel) Validate(policy egress.Policy) error {
 	if err := ValidateName(c.Name); err != nil {
 		return err
@@ -174,16 +156,19 @@ func (c Channel) Validate(policy egress.Policy) error {
 	}
 	switch c.Kind {
 	case Webhook:
-		if _, err := envelope.ParseSecretFor(envelope.SchemeHMAC, string(c.Secret)); err != nil {
+		if _, err := envelope.ParseSecretFor(envelope.SchemeHMAC, string(c.Secret)); err != nil && !c.Sealed() {
 			return wrong("secret", "want a signing secret, whsec_ and base64 of 24 to 64 bytes")
 		}
 		return checkURL(policy, "url", c.URL)
 	case PagerDuty:
-		if !routingKey.MatchString(string(c.Secret)) {
+		if !routingKey.MatchString(string(c.Secret)) && !c.Sealed() {
 			return wrong("secret", "want the routing key of an Events API v2 integration, 32 letters and digits")
 		}
 		return checkURL(policy, "url", c.URL)
 	case Slack:
+		if c.Sealed() {
+			return nil
+		}
 		return checkURL(policy, "secret", string(c.Secret))
 	case Email:
 		return c.validateEmail()
@@ -260,7 +245,7 @@ func (c Channel) validateEmail() error {
 		return wrong("port", "%d; want 1 to 65535", c.Port)
 	case (c.Username == "") != (c.Secret == ""):
 		return wrong("secret", "username and password go together: give both or neither")
-	case len(c.Username) > maxField || len(c.Secret) > maxField:
+	case len(c.Username) > maxField || len(c.Secret) > maxField && !c.Sealed():
 		return wrong("username", "at most %d bytes, and the password too", maxField)
 	case len(c.To) == 0 || len(c.To) > maxRecipients:
 		return wrong("to", "want 1 to %d addresses, got %d", maxRecipients, len(c.To))
@@ -288,7 +273,7 @@ func (c Channel) validateSMS(policy egress.Policy) error {
 	switch {
 	case !accountSID.MatchString(c.Account):
 		return wrong("account", "%.80q; want the account's SID, such as AC0123…", c.Account)
-	case c.Secret == "" || len(c.Secret) > maxField:
+	case c.Secret == "" || len(c.Secret) > maxField && !c.Sealed():
 		return wrong("secret", "missing, or too long; want the account's auth token")
 	case !smsSender.MatchString(c.From):
 		return wrong("from", "%.40q; want a number such as +15005550006, a sender's name of up to 11 letters, or a messaging service MG…", c.From)
@@ -319,10 +304,13 @@ func (c Channel) Address() string {
 	}
 	raw := c.URL
 	if c.Kind == Slack {
+		if c.Sealed() {
+			return c.Origin
+		}
 		raw = string(c.Secret)
 	}
 	u, err := url.Parse(raw)
-	if err != nil {
+	if err != nil || u.Host == "" {
 		return ""
 	}
 	return u.Scheme + "://" + u.Host

@@ -2,13 +2,14 @@ package channel_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/testkit"
 )
 
 func TestAChannelThatCannotWorkIsRefusedWithTheSettingToCorrect(t *testing.T) {
@@ -85,28 +86,39 @@ func TestNoWayOfPrintingAChannelShowsItsSecret(t *testing.T) {
 	}
 }
 
-// rot is a vault that a test can see through.
-type rot struct{}
-
-func (rot) Seal(name, s string) (string, error) { return "sealed(" + name + ")" + s, nil }
-func (rot) Open(name, s string) (string, error) {
-	out, ok := strings.CutPrefix(s, "sealed("+name+")")
-	if !ok {
-		return "", fmt.Errorf("channel %s: its secret was not sealed", name)
-	}
-	return out, nil
-}
-
-func TestAVaultSealsWhatIsStored(t *testing.T) {
-	kind := channel.Registry(rot{})
-	c := channel.Channel{Name: "c", Kind: channel.Slack, Secret: "https://hooks.slack.com/x"}
-	sealed := c
-	must(t, kind.Seal(&sealed))
-	if sealed.Secret != "sealed(c)https://hooks.slack.com/x" {
-		t.Errorf("sealed as %q", string(sealed.Secret))
-	}
-	must(t, kind.Open(&sealed))
-	if !reflect.DeepEqual(sealed, c) {
-		t.Errorf("opened as %+v", sealed)
+func TestASealedSecretOpensForItsChannelAndDestinationAlone(t *testing.T) {
+	ring, other := testkit.Keys(t), testkit.Keys(t)
+	for _, c := range []channel.Channel{
+		{Name: "c", Kind: channel.Slack, Secret: "https://hooks.slack.com/services/T/B/verysecret"},
+		{Name: "c", Kind: channel.PagerDuty, URL: "https://events.pagerduty.com", Secret: "0123456789abcdef0123456789abcdef"},
+		{Name: "c", Kind: channel.Email, Host: "smtp.example.com", Port: 587, TLS: channel.StartTLS, Username: "u", Secret: "verysecret", From: "a@example.com", To: []string{"b@example.com"}},
+		{Name: "c", Kind: channel.Webhook, URL: "https://example.com/x", Secret: hookSecret},
+	} {
+		stored := c.Seal(ring)
+		if !stored.Sealed() || strings.Contains(string(stored.Secret), string(c.Secret)) || stored.Address() != c.Address() {
+			t.Errorf("%s stored as %s, for %q", c.Kind, string(stored.Secret), stored.Address())
+		}
+		if err := stored.Validate(egress.Policy{}); err != nil {
+			t.Errorf("%s: a sealed channel is refused: %v", c.Kind, err)
+		}
+		if opened, err := stored.Open(ring); err != nil || opened.Secret != c.Secret {
+			t.Errorf("%s: %v", c.Kind, err)
+		}
+		if _, err := stored.Open(other); err == nil {
+			t.Errorf("%s opens under another key", c.Kind)
+		}
+		if _, err := stored.Open(nil); !errors.Is(err, channel.ErrNoKey) {
+			t.Errorf("%s: %v", c.Kind, err)
+		}
+		moved := stored
+		moved.Name = "d"
+		if _, err := moved.Open(ring); err == nil {
+			t.Errorf("%s opens for another channel", c.Kind)
+		}
+		moved = stored
+		moved.URL, moved.Origin, moved.Host = "https://evil.example", "https://evil.example", "evil.example"
+		if _, err := moved.Open(ring); (err == nil) != (c.Kind == channel.Webhook) {
+			t.Errorf("%s, moved to another address: %v", c.Kind, err)
+		}
 	}
 }

@@ -76,6 +76,7 @@ again; a webhook without one gets one, which is printed this once.`,
 	}
 	f.bind(c.Flags())
 	f.target.bindEgress(c.Flags())
+	f.target.bindKeys(c.Flags())
 	c.Flags().StringVar(&kind, "kind", "", "webhook, pagerduty, slack, email, sms or nats")
 	set.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -185,6 +186,7 @@ func channelUpdate(s stdio) *cobra.Command {
 		Args:    oneArg("name", "waybill channel update oncall-chat --secret @new-url.txt")}
 	f.bind(c.Flags())
 	f.target.bindEgress(c.Flags())
+	f.target.bindKeys(c.Flags())
 	set.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := f.out.check(); err != nil {
@@ -266,6 +268,7 @@ func channelTest(s stdio) *cobra.Command {
 	f.out.bind(c.Flags())
 	bindActor(c.Flags(), &f.actor)
 	f.target.bindEgress(c.Flags())
+	f.target.bindKeys(c.Flags())
 	c.Flags().StringVar(&f.target.caFile, "ca-file", "", "certificates (PEM) that servers are verified with, besides the system's")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := f.out.check(); err != nil {

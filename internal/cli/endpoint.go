@@ -23,7 +23,7 @@ func endpointCommand(s stdio) *cobra.Command {
 	return group("endpoint", "Create, change and look at endpoints",
 		"  waybill endpoint create --url https://example.com/hooks --types 'order.*'\n  waybill endpoint list",
 		endpointCreate(s), endpointList(s), endpointShow(s), endpointUpdate(s), endpointEnable(s),
-		endpointDisable(s), endpointDelete(s), endpointRotate(s), endpointTest(s))
+		endpointDisable(s), endpointDelete(s), endpointRotate(s), endpointReseal(s), endpointTest(s))
 }
 
 // endpointSettings are the flags that create and update share.
@@ -32,6 +32,7 @@ type endpointSettings struct {
 	types                                    []string
 	timeout, deliverWithin                   time.Duration
 	maxInFlight                              int
+	credentials                              credentialSettings
 }
 
 func (e *endpointSettings) bind(f *pflag.FlagSet) {
@@ -44,6 +45,7 @@ func (e *endpointSettings) bind(f *pflag.FlagSet) {
 	f.IntVar(&e.maxInFlight, "max-in-flight", registry.DefaultMaxInFlight, "requests at once, at most "+strconv.Itoa(registry.MaxMaxInFlight))
 	f.StringVar(&e.policy, "policy", "", "schedule of attempts: standard, urgent, a JSON object, or @FILE (default: standard, or urgent when there is a deadline)")
 	f.DurationVar(&e.deliverWithin, "deliver-within", 0, "deadline for events that bring none; 0s for none")
+	e.credentials.bind(f)
 }
 
 // check finds what is wrong without asking anybody.
@@ -76,6 +78,9 @@ func (e *endpointSettings) check() (*retry.Policy, error) {
 	}
 	if e.deliverWithin < 0 {
 		return nil, process.Usagef("--deliver-within %s: want 0s or more", e.deliverWithin)
+	}
+	if err := e.credentials.read(); err != nil {
+		return nil, err
 	}
 	return e.readPolicy()
 }
@@ -122,12 +127,14 @@ func endpointCreate(s stdio) *cobra.Command {
 		Use: "create", Short: "Create an endpoint and print its secret, this once",
 		Long: "Create an endpoint, enabled. Its secret is printed this once and cannot be shown again.",
 		Example: `  waybill endpoint create --tenant acme --url https://example.com/hooks --types order.paid,refund.*
+  waybill endpoint create --url https://example.com/in --types '>' --client-cert c.pem --client-key k.pem --ca ca.pem
   waybill endpoint create --url https://example.com/urgent --types '>' --policy '{"delays":["1s","5s","30s"]}' -o json`,
 	}
 	f.bind(c.Flags())
 	bindActor(c.Flags(), &f.actor)
 	set.bind(c.Flags())
 	f.target.bindEgress(c.Flags())
+	f.target.bindKeys(c.Flags())
 	c.Flags().StringVar(&tenant, "tenant", control.DefaultTenant, "owner of the endpoint")
 	c.Flags().StringVar(&secret, "secret", "", "signing secret of your own, whsec_… or whsk_…, or @FILE (default: one is made)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -152,6 +159,7 @@ func endpointCreate(s stdio) *cobra.Command {
 			Scheme: envelope.Scheme(set.scheme), SignatureHeader: set.header, Secret: own,
 			Timeout: control.Duration(set.timeout), MaxInFlight: set.maxInFlight, Policy: policy,
 			DeliverWithin: control.Duration(set.deliverWithin)}
+		set.credentials.addTo(&spec)
 		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
 			made, err := ctl.CreateEndpoint(ctx, spec, actorOr(f.actor))
 			if err != nil {
@@ -168,13 +176,17 @@ func endpointUpdate(s stdio) *cobra.Command {
 	var set endpointSettings
 	c := &cobra.Command{
 		Use: "update ENDPOINT", Short: "Change settings of an endpoint",
-		Long:    "Change the settings that are named; the others stay. It takes effect at the next attempt of every delivery.",
+		Long: `Change the settings that are named; the others stay. It takes effect at the next
+attempt of every delivery. --header replaces all headers. Credentials do not follow
+an endpoint to another server, or to other issuers of its certificate: give them again.`,
 		Example: "  waybill endpoint update ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --timeout 5s --policy urgent --reason 'slow since the move'",
 		Args:    oneArg("endpoint id", "waybill endpoint update ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --timeout 5s"),
 	}
 	f.bindChange(c.Flags(), "why, for the record")
 	set.bind(c.Flags())
 	f.target.bindEgress(c.Flags())
+	f.target.bindKeys(c.Flags())
+	set.credentials.bindRemove(c.Flags())
 	c.Flags().Lookup("policy").Usage = "schedule of attempts: standard, urgent, default, a JSON object, or @FILE"
 	c.RunE = func(c *cobra.Command, args []string) error {
 		policy, err := set.check()
@@ -226,6 +238,7 @@ func (e *endpointSettings) patch(f *pflag.FlagSet, policy *retry.Policy) control
 	if f.Changed("policy") {
 		p.Policy, p.ClearPolicy = policy, policy == nil
 	}
+	e.credentials.addToPatch(f, &p)
 	return p
 }
 

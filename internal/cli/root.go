@@ -46,6 +46,7 @@ Exit status: 0 done, 1 failed, 2 wrong use.`,
 		escalationCommand(s),
 		escalationPolicyCommand(s),
 		channelCommand(s),
+		keyCommand(s),
 		streamsCommand(s),
 		doctorCommand(s),
 	)

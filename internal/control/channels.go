@@ -102,13 +102,28 @@ func (c *Control) CreateChannel(ctx context.Context, s ChannelSpec, actor string
 	if err := ch.Validate(c.o.Egress); err != nil {
 		return CreatedChannel{}, rejected(err)
 	}
+	ch, err := c.seal(ch)
+	if err != nil {
+		return CreatedChannel{}, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	ch, err := c.channels.Create(ctx, ch.Name, ch, revision.Change{Actor: actor, Action: "created", Reason: s.Reason})
+	ch, err = c.channels.Create(ctx, ch.Name, ch, revision.Change{Actor: actor, Action: "created", Reason: s.Reason})
 	if err != nil {
 		return CreatedChannel{}, failed(err)
 	}
 	return CreatedChannel{showChannel(ch), made}, nil
+}
+
+// seal makes a channel ready to be stored.
+func (c *Control) seal(ch channel.Channel) (channel.Channel, error) {
+	if ch.Secret == "" {
+		return ch, nil
+	}
+	if c.o.Keys == nil {
+		return ch, failure(CodeNoKey, "a channel's secret is stored encrypted, and no secrets key was given; say where it is with --secrets-key-file")
+	}
+	return ch.Seal(c.o.Keys), nil
 }
 
 // Channels lists the channels, by name.
@@ -152,9 +167,21 @@ func (c *Control) UpdateChannel(ctx context.Context, name string, p ChannelPatch
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	var err error
 	ch, err := c.channels.Update(ctx, name, revision.Change{Actor: actor, Action: "updated", Reason: reason}, func(ch *channel.Channel) error {
+		to := ch.Destination()
 		p.apply(ch)
-		return rejected(ch.Validate(c.o.Egress))
+		if err := ch.Validate(c.o.Egress); err != nil {
+			return rejected(err)
+		}
+		if p.Secret != nil {
+			*ch, err = c.seal(*ch)
+			return err
+		}
+		if ch.Destination() != to && ch.Secret != "" {
+			return invalid("secret", "missing; a channel that is to send somewhere else needs its secret again, so that nobody can have it sent to an address of their own")
+		}
+		return nil
 	})
 	if err != nil {
 		return Channel{}, failed(err)
@@ -207,6 +234,9 @@ func (c *Control) TestChannel(ctx context.Context, name, actor string) (ChannelT
 	ch, err := c.channel(ctx, name)
 	if err != nil {
 		return ChannelTest{}, err
+	}
+	if ch, err = ch.Open(c.o.Keys); err != nil {
+		return ChannelTest{}, failed(err)
 	}
 	now := c.o.Now().UTC()
 	m := channel.Message{ID: ids.New("msg_", now), Action: channel.Test, Title: "A test of the Waybill channel " + ch.Name, At: now, Try: 1, Source: "waybill",

@@ -24,6 +24,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/revision"
+	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/internal/version"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
@@ -41,8 +42,9 @@ type Options struct {
 	// Egress MUST be the dispatchers' policy: an endpoint that could never be
 	// called is refused.
 	Egress egress.Policy
-	// Vault seals the channels' secrets. Optional: without it they are stored as they are.
-	Vault channel.Vault
+	// Keys seal what endpoints and channels keep secret. Optional: without them what needs
+	// one fails with CodeNoKey.
+	Keys *sealed.Keyring
 	// RootCAs verify the servers of channels that are tested, instead of the
 	// system's. Optional.
 	RootCAs *x509.CertPool
@@ -96,7 +98,7 @@ func New(ctx context.Context, o Options) (*Control, error) {
 }
 
 func (c *Control) openEscalation(ctx context.Context) (err error) {
-	if c.channels, err = revision.Open(ctx, c.js, channel.Registry(c.o.Vault)); err != nil {
+	if c.channels, err = revision.Open(ctx, c.js, channel.Registry()); err != nil {
 		return err
 	}
 	if c.policies, err = revision.Open(ctx, c.js, escalation.Policies()); err != nil {
@@ -115,6 +117,9 @@ const (
 
 // checkActor keeps an action from going on record without a name.
 func checkActor(actor string) error {
+	if strings.EqualFold(strings.TrimSpace(actor), registry.ActorWaybill) {
+		return invalid("actor", "%q is what Waybill does of itself; say who you are", actor)
+	}
 	return checkText("actor", "say who does this", actor, maxActor, true)
 }
 

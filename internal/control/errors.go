@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/revision"
+	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -31,6 +32,7 @@ const (
 	CodeEventExpired     Code = "event_expired"     // EVENTS no longer holds the event
 	CodeNothingToReplay  Code = "nothing_to_replay" // every target was skipped
 	CodeNoLedger         Code = "no_ledger"         // started without ClickHouse
+	CodeNoKey            Code = "no_secrets_key"    // started without a secrets key, or without the one that is needed
 	CodeUnavailable      Code = "unavailable"       // NATS or ClickHouse did not answer: repeat
 )
 
@@ -107,6 +109,8 @@ func failed(err error) error {
 		return &Error{Code: CodeConflict, Err: err}
 	case errors.Is(err, registry.ErrNotFound):
 		return &Error{Code: CodeNotFound, Err: err}
+	case errors.Is(err, sealed.ErrUnknownKey), errors.Is(err, channel.ErrNoKey):
+		return &Error{Code: CodeNoKey, Err: err}
 	case errors.Is(err, registry.ErrConflict):
 		return &Error{Code: CodeConflict, Err: err}
 	case errors.As(err, &inUse):

@@ -282,3 +282,31 @@ func TestADeadLetterHasAnOwnerAndAClock(t *testing.T) {
 	_, err = s.AcknowledgeDeadLetter(s.ctx, "evt-1", "", "", "")
 	failed(t, err, control.CodeInvalid, "by")
 }
+
+func TestASecretIsNotSentToAnAddressOfSomebodyElse(t *testing.T) {
+	s := start(t, nil)
+	key := "0123456789abcdef0123456789abcdef"
+	if _, err := s.CreateChannel(s.ctx, control.ChannelSpec{Name: "pager", Kind: channel.PagerDuty, Secret: key}, actor); err != nil {
+		t.Fatal(err)
+	}
+	to, text := "https://evil.example", "for people"
+	_, err := s.UpdateChannel(s.ctx, "pager", control.ChannelPatch{URL: &to}, actor, "")
+	failed(t, err, control.CodeInvalid, "secret")
+	if _, err := s.UpdateChannel(s.ctx, "pager", control.ChannelPatch{Description: &text}, actor, ""); err != nil {
+		t.Errorf("another setting: %v", err)
+	}
+	if c, err := s.UpdateChannel(s.ctx, "pager", control.ChannelPatch{URL: &to, Secret: &key}, actor, ""); err != nil || c.Address != to {
+		t.Errorf("with its secret: %+v, %v", c, err)
+	}
+	kv, err := s.nats.JetStream().KeyValue(s.ctx, streams.ChannelsBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := kv.Get(s.ctx, "pager"); err != nil || strings.Contains(string(e.Value()), key) || !strings.Contains(string(e.Value()), "sealed:v1:") {
+		t.Errorf("stored as %s (%v)", e.Value(), err)
+	}
+	locked := start(t, func(o *control.Options) { o.Keys = nil })
+	_, err = locked.CreateChannel(locked.ctx, control.ChannelSpec{Name: "pager", Kind: channel.PagerDuty, Secret: key}, actor)
+	failed(t, err, control.CodeNoKey, "")
+	locked.desk("desk") // needs none
+}

@@ -24,6 +24,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/lease"
 	"github.com/waybill-dev/waybill/internal/retry"
 	"github.com/waybill-dev/waybill/internal/revision"
+	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/internal/version"
 	"github.com/waybill-dev/waybill/streams"
@@ -46,7 +47,7 @@ type Options struct {
 	// hands over at once.
 	Name   string
 	Sender *channel.Sender
-	Vault  channel.Vault // Optional: opens the channels' secrets
+	Keys   *sealed.Keyring // open the channels' secrets. Optional: where none is sealed
 	// Source says in messages where they come from. Optional: Name.
 	Source string
 	// Link of an incident, given its id. Optional.
@@ -94,7 +95,7 @@ func New(ctx context.Context, o Options) (*Escalator, error) {
 		return nil, fmt.Errorf("escalator: %w", err)
 	}
 	e := &Escalator{o: o, log: o.Log, js: js, metrics: newMetrics(o.Metrics),
-		channels: revision.NewView(js, channel.Registry(o.Vault), o.Log), policies: revision.NewView(js, escalation.Policies(), o.Log)}
+		channels: revision.NewView(js, channel.Registry(), o.Log), policies: revision.NewView(js, escalation.Policies(), o.Log)}
 	if e.kv, err = js.KeyValue(ctx, streams.IncidentsBucket); err != nil {
 		return nil, fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.IncidentsBucket, err)
 	}

@@ -47,7 +47,7 @@ func newBench(t *testing.T) *bench {
 	server := testkit.NATS(t)
 	b := &bench{t: t, server: server, js: server.JetStream()}
 	var err error
-	b.channels, err = revision.Open(t.Context(), b.js, channel.Registry(nil))
+	b.channels, err = revision.Open(t.Context(), b.js, channel.Registry())
 	must(t, err)
 	b.policies, err = revision.Open(t.Context(), b.js, escalation.Policies())
 	must(t, err)

@@ -145,6 +145,10 @@ func (s *session) send(j *job) channel.Result {
 		return channel.Result{Class: channel.Terminal, Outcome: "misconfigured", StartedAt: j.tried.UTC(),
 			Error: "there is no channel " + j.channel + "; make it with: waybill channel create"}
 	}
+	c, err := c.Open(s.o.Keys)
+	if err != nil {
+		return channel.Result{Class: channel.Terminal, Outcome: "misconfigured", StartedAt: j.tried.UTC(), Error: err.Error()}
+	}
 	ctx := context.Background()
 	if left := time.Until(j.tellBy); left > 0 && j.first {
 		// A try that hangs leaves time for another one.

@@ -37,7 +37,7 @@ func (e *Escalator) openRecorders(ctx context.Context) error {
 }
 
 func (e *Escalator) recordChannel(ctx context.Context, m stage.Message) stage.Settlement {
-	c, err := channel.Registry(nil).Decode(m.Data)
+	c, err := channel.Registry().Decode(m.Data)
 	if err != nil || m.Header.Get("KV-Operation") != "" {
 		return e.unreadable(m, err)
 	}

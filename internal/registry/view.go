@@ -109,6 +109,11 @@ func (v *View) Match(tenant, eventType string) []*Endpoint {
 	return out
 }
 
+// All returns the newest revisions that have been seen, in no order.
+func (v *View) All() []*Endpoint {
+	return slices.Collect(maps.Values(v.snapshot.Load().byID))
+}
+
 // Fresh returns once the view includes every change that was stored before the
 // call: an endpoint whose creation was answered is owed the next event.
 // Concurrent calls share their requests to the server.
@@ -204,6 +209,7 @@ func (v *View) apply(into map[string]*Endpoint, entry jetstream.KeyValueEntry) {
 		v.log.Error().Err(err).Str("endpoint", entry.Key()).Msg("registry.unreadable")
 		return
 	}
+	e.opened = new(atomic.Pointer[Opened])
 	into[entry.Key()] = &e
 }
 

@@ -35,15 +35,11 @@ type Meta struct {
 	Deleted   bool      `json:"deleted,omitempty"`
 }
 
-// Kind says how things of one kind are kept. All fields are required unless
-// marked Optional.
+// Kind says how things of one kind are kept. All fields are required.
 type Kind[T any] struct {
 	Bucket string
 	Name   string // what one is called in errors: "channel"
 	Meta   func(*T) *Meta
-	// Seal and Open turn a thing's secrets into what may be stored, and back,
-	// each time one is written and read. Optional.
-	Seal, Open func(*T) error
 }
 
 // Change is what somebody does to a thing.
@@ -112,13 +108,7 @@ func (s *Store[T]) put(ctx context.Context, key string, v T, at uint64, c Change
 	m := s.kind.Meta(&v)
 	m.Revision++
 	m.Change, m.Reason, m.UpdatedBy, m.UpdatedAt = c.Action, c.Reason, c.Actor, s.now().UTC()
-	stored := v
-	if s.kind.Seal != nil {
-		if err := s.kind.Seal(&stored); err != nil {
-			return v, s.failed(key, err)
-		}
-	}
-	b, err := json.Marshal(stored)
+	b, err := json.Marshal(v)
 	if err != nil {
 		return v, s.failed(key, err)
 	}
@@ -153,7 +143,7 @@ func (s *Store[T]) get(ctx context.Context, key string) (v T, at uint64, err err
 	if err != nil {
 		return v, 0, s.failed(key, err)
 	}
-	v, err = s.kind.decode(entry.Value())
+	v, err = s.kind.Decode(entry.Value())
 	return v, entry.Revision(), err
 }
 
@@ -176,7 +166,7 @@ func (s *Store[T]) List(ctx context.Context) ([]T, error) {
 			if entry == nil {
 				return s.kind.present(found), nil
 			}
-			v, err := s.kind.decode(entry.Value())
+			v, err := s.kind.Decode(entry.Value())
 			if err != nil {
 				return nil, err
 			}
@@ -200,22 +190,11 @@ func (s *Store[T]) failed(key string, err error) error {
 	return fmt.Errorf("%s %.64q: %w", s.kind.Name, key, err)
 }
 
-// decode reads a stored revision.
-func (k Kind[T]) decode(b []byte) (T, error) {
+// Decode reads a stored revision.
+func (k Kind[T]) Decode(b []byte) (T, error) {
 	var v T
 	if err := json.Unmarshal(b, &v); err != nil {
 		return v, fmt.Errorf("registry of every %s: %w", k.Name, err)
 	}
-	if k.Open != nil {
-		if err := k.Open(&v); err != nil {
-			return v, fmt.Errorf("registry of every %s: %w", k.Name, err)
-		}
-	}
 	return v, nil
-}
-
-// Decode reads a stored revision as it is stored, without opening its secrets.
-func (k Kind[T]) Decode(b []byte) (T, error) {
-	k.Open = nil
-	return k.decode(b)
 }

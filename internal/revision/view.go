@@ -109,7 +109,7 @@ func (v *View[T]) apply(into map[string]T, entry jetstream.KeyValueEntry) {
 		delete(into, entry.Key())
 		return
 	}
-	t, err := v.kind.decode(entry.Value())
+	t, err := v.kind.Decode(entry.Value())
 	if err != nil {
 		// Keeping the revision before is safer than forgetting whom to tell.
 		v.log.Error().Err(err).Str("bucket", v.kind.Bucket).Str("key", entry.Key()).Msg("registry.unreadable")

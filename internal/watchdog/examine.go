@@ -104,7 +104,7 @@ func countEndpoints(ctx context.Context, js jetstream.JetStream) (int, error) {
 }
 
 func countPolicies(ctx context.Context, js jetstream.JetStream) (int, error) {
-	cs, err := revision.Open(ctx, js, channel.Registry(nil))
+	cs, err := revision.Open(ctx, js, channel.Registry())
 	if err != nil {
 		return 0, err
 	}

@@ -136,7 +136,7 @@ func log(t *testing.T) zerolog.Logger {
 // tellable makes a channel to a receiver and a policy for everything.
 func (b *bench) tellable(r *receiver) {
 	b.t.Helper()
-	channels, err := revision.Open(b.t.Context(), b.js, channel.Registry(nil))
+	channels, err := revision.Open(b.t.Context(), b.js, channel.Registry())
 	must(b.t, err)
 	policies, err := revision.Open(b.t.Context(), b.js, escalation.Policies())
 	must(b.t, err)

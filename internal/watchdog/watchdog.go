@@ -26,6 +26,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/lease"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/revision"
+	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/internal/version"
 	"github.com/waybill-dev/waybill/streams"
@@ -66,7 +67,7 @@ type Options struct {
 	// hands over at once.
 	Name   string
 	Sender *channel.Sender
-	Vault  channel.Vault // Optional: opens the channels' secrets
+	Keys   *sealed.Keyring // open the channels' secrets. Optional: where none is sealed
 	// Source says in messages where they come from. Optional: Name.
 	Source string
 	// Link of an incident, given its id. Optional.
@@ -122,7 +123,7 @@ func New(o Options) (*Watchdog, error) {
 		return nil, fmt.Errorf("watchdog: %w", err)
 	}
 	w := &Watchdog{o: o, log: o.Log, js: js, pub: pub, metrics: newMetrics(o.Metrics),
-		channels: revision.NewView(js, channel.Registry(o.Vault), o.Log), policies: revision.NewView(js, escalation.Policies(), o.Log),
+		channels: revision.NewView(js, channel.Registry(), o.Log), policies: revision.NewView(js, escalation.Policies(), o.Log),
 		registry: registry.NewView(js, o.Log), tasks: make(chan []task), done: make(chan result, maxTasks), alarms: make(chan []change, 1)}
 	w.debts.Store(&reading{})
 	return w, nil
