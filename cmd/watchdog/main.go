@@ -34,8 +34,8 @@ func main() {
 		Long: `Reads LEDGER and looks at the NATS server: for deliveries that have no verdict in
 time, dead letters that nobody was told of, parts that stand still, streams that
 lost something, clocks. It tells people by itself, through the escalation policies,
-where no dispatcher or escalator does, and needs the keys that the channels' secrets
-are encrypted with for that. One watchdog acts at a time; run a second one,
+where no dispatcher or escalator does; for that it needs the keys that the channels'
+secrets are encrypted with. One watchdog acts at a time; run a second one,
 on another machine, to take over. docs/watchdog.md lists the alarms.`,
 		Example: `  watchdog --nats-url nats://127.0.0.1:4222 --secrets-key-file /etc/waybill/secrets.key
   watchdog --secrets-key-file /etc/waybill/secrets.key --link http://waybill.internal:8080/v1/escalations/{id}`,

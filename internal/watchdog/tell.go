@@ -296,13 +296,13 @@ func (w *Watchdog) sendOne(ctx context.Context, n *notice, number int, name stri
 		}
 		return channel.Result{Class: channel.Terminal, Outcome: outcome, StartedAt: time.Now().UTC(), Error: "there is no such channel; make it with: waybill channel create"}
 	}
-	by := n.members[0].by
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(time.Until(by)/2, minTry))
-	defer cancel()
 	c, err := c.Open(w.o.Keys)
 	if err != nil {
 		return channel.Result{Class: channel.Terminal, Outcome: "misconfigured", StartedAt: time.Now().UTC(), Error: err.Error()}
 	}
+	by := n.members[0].by
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(time.Until(by)/2, minTry))
+	defer cancel()
 	return w.o.Sender.Send(ctx, c, w.message(n, number))
 }
 
