@@ -37,7 +37,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		untold:      gauge("waybill_dead_letters_untold", "Dead letters and rejected events that nobody has been told of yet."),
 		behind:      gauge("waybill_watchdog_behind_seconds", "How far the watchdog is behind in LEDGER."),
 		sinkLag:     gauge("waybill_watchdog_ledger_sink_lag_seconds", "Age of the oldest record that ClickHouse does not have."),
-		clockOffset: gauge("waybill_clock_offset_seconds", "This machine's clock less the NATS server's."),
+		clockOffset: gauge("waybill_watchdog_clock_offset_seconds", "This machine's clock less the NATS server's."),
 	}
 	reg.MustRegister(m.leading, m.alarms, m.late, m.told, m.open, m.overdue, m.oldest, m.untold, m.behind, m.sinkLag, m.clockOffset)
 	for _, c := range Codes() {
