@@ -30,6 +30,8 @@ const (
 
 	// EndpointsStream is the stream behind EndpointsBucket.
 	EndpointsStream = "KV_" + EndpointsBucket
+	// EventTypesStream is the stream behind EventTypesBucket.
+	EventTypesStream = "KV_" + EventTypesBucket
 )
 
 // LedgerSinkLease is the key in LeasesBucket of the one sink that writes.

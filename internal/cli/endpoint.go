@@ -32,6 +32,7 @@ type endpointSettings struct {
 	types                                    []string
 	timeout, deliverWithin                   time.Duration
 	maxInFlight                              int
+	rules                                    endpointRules
 }
 
 func (e *endpointSettings) bind(f *pflag.FlagSet) {
@@ -44,6 +45,7 @@ func (e *endpointSettings) bind(f *pflag.FlagSet) {
 	f.IntVar(&e.maxInFlight, "max-in-flight", registry.DefaultMaxInFlight, "requests at once, at most "+strconv.Itoa(registry.MaxMaxInFlight))
 	f.StringVar(&e.policy, "policy", "", "schedule of attempts: standard, urgent, a JSON object, or @FILE (default: standard, or urgent when there is a deadline)")
 	f.DurationVar(&e.deliverWithin, "deliver-within", 0, "deadline for events that bring none; 0s for none")
+	e.rules.bind(f)
 }
 
 // check finds what is wrong without asking anybody.
@@ -76,6 +78,9 @@ func (e *endpointSettings) check() (*retry.Policy, error) {
 	}
 	if e.deliverWithin < 0 {
 		return nil, process.Usagef("--deliver-within %s: want 0s or more", e.deliverWithin)
+	}
+	if err := e.rules.check(); err != nil {
+		return nil, err
 	}
 	return e.readPolicy()
 }
@@ -152,6 +157,7 @@ func endpointCreate(s stdio) *cobra.Command {
 			Scheme: envelope.Scheme(set.scheme), SignatureHeader: set.header, Secret: own,
 			Timeout: control.Duration(set.timeout), MaxInFlight: set.maxInFlight, Policy: policy,
 			DeliverWithin: control.Duration(set.deliverWithin)}
+		set.rules.spec(&spec)
 		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
 			made, err := ctl.CreateEndpoint(ctx, spec, actorOr(f.actor))
 			if err != nil {
@@ -226,6 +232,7 @@ func (e *endpointSettings) patch(f *pflag.FlagSet, policy *retry.Policy) control
 	if f.Changed("policy") {
 		p.Policy, p.ClearPolicy = policy, policy == nil
 	}
+	e.rules.patch(f, &p)
 	return p
 }
 

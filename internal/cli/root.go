@@ -42,6 +42,8 @@ Exit status: 0 done, 1 failed, 2 wrong use.`,
 		eventCommand(s),
 		deliveryCommand(s),
 		replayCommand(s),
+		eventTypeCommand(s),
+		policyCommand(s),
 		streamsCommand(s),
 	)
 	return root

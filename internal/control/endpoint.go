@@ -35,6 +35,8 @@ type Endpoint struct {
 	UpdatedBy string    `json:"updated_by"`
 	UpdatedAt time.Time `json:"updated_at"`
 	CreatedAt time.Time `json:"created_at"`
+
+	Policies []registry.PolicyRule `json:"policies,omitempty"` // for some event types; the first that matches wins
 }
 
 // Key is a signing key as the record knows it: never the key.
@@ -68,6 +70,8 @@ type EndpointSpec struct {
 	MaxInFlight   int           `json:"max_in_flight"` // Optional: 32
 	Policy        *retry.Policy `json:"policy"`        // Optional
 	DeliverWithin Duration      `json:"deliver_within"`
+
+	Policies []registry.PolicyRule `json:"policies"` // Optional: for some event types
 }
 
 // EndpointPatch changes an endpoint: a nil field stays as it is.
@@ -82,6 +86,8 @@ type EndpointPatch struct {
 	Policy          *retry.Policy    `json:"policy"`
 	ClearPolicy     bool             `json:"-"`              // back to the default
 	DeliverWithin   *Duration        `json:"deliver_within"` // 0s: no deadline
+
+	Policies *[]registry.PolicyRule `json:"policies"` // []: none
 }
 
 // Empty says that the patch changes nothing.
@@ -102,6 +108,7 @@ func (p EndpointPatch) apply(e *registry.Endpoint) {
 	set((*time.Duration)(p.Timeout), &e.Timeout)
 	set(p.MaxInFlight, &e.MaxInFlight)
 	set((*time.Duration)(p.DeliverWithin), &e.DeliverWithin)
+	set(p.Policies, &e.Policies)
 	if p.ClearPolicy {
 		e.Policy = nil
 	}
@@ -122,7 +129,8 @@ func show(e registry.Endpoint, now time.Time) Endpoint {
 		State: e.State, StateReason: e.StateReason, Scheme: e.Scheme, SignatureHeader: e.SignatureHeader, Keys: []Key{},
 		Timeout: Duration(e.Timeout), MaxInFlight: e.MaxInFlight, Policy: e.Policy, DeliverWithin: Duration(e.DeliverWithin),
 		Revision: e.Revision, Change: e.Change, Reason: e.Reason,
-		UpdatedBy: e.UpdatedBy, UpdatedAt: e.UpdatedAt, CreatedAt: e.CreatedAt}
+		UpdatedBy: e.UpdatedBy, UpdatedAt: e.UpdatedAt, CreatedAt: e.CreatedAt,
+		Policies: e.Policies}
 	for _, s := range e.Secrets {
 		if ended(s, now) {
 			continue

@@ -31,7 +31,8 @@ func (c *Control) CreateEndpoint(ctx context.Context, spec EndpointSpec, actor s
 		Types: distinct(spec.Types), Description: spec.Description, State: registry.Enabled,
 		Scheme: spec.Scheme, SignatureHeader: spec.SignatureHeader, Secrets: []registry.Secret{{Secret: key.Reveal()}},
 		Timeout: time.Duration(spec.Timeout), MaxInFlight: spec.MaxInFlight,
-		Policy: spec.Policy, DeliverWithin: time.Duration(spec.DeliverWithin)}
+		Policy: spec.Policy, DeliverWithin: time.Duration(spec.DeliverWithin),
+		Policies: spec.Policies}
 	if err := e.Validate(); err != nil {
 		return WithSecret{}, rejected(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
-	"github.com/waybill-dev/waybill/internal/retry"
 	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
@@ -91,7 +90,7 @@ func (d *Dispatcher) prospectOf(ctx context.Context, task delivery.Delivery) (p 
 		return p, err
 	}
 	now := time.Now()
-	p.budget = budgetOf(task, p.endpoint)
+	p.budget = budgetOf(task, p.endpoint, d.view.EventTypes(task.Tenant, task.Type))
 	if p.over != nil {
 		return p, nil
 	}
@@ -146,16 +145,10 @@ func (d *Dispatcher) receiver(ctx context.Context, task delivery.Delivery) (*reg
 }
 
 // budgetOf is what the delivery may spend now: a change of the endpoint's policy
-// takes effect at the next attempt.
-func budgetOf(task delivery.Delivery, endpoint *registry.Endpoint) Budget {
-	b := Budget{Policy: retry.Standard(), FirstAt: task.OwedAt, DeliverBy: task.DeliverBy, EverResponded: task.Responded}
-	switch {
-	case endpoint != nil && endpoint.Policy != nil:
-		b.Policy = *endpoint.Policy
-	case !task.DeliverBy.IsZero():
-		b.Policy = retry.Urgent()
-	}
-	return b
+// or event type's policy takes effect at the next attempt.
+func budgetOf(task delivery.Delivery, endpoint *registry.Endpoint, rules []*registry.EventType) Budget {
+	policy, _ := registry.ResolvePolicy(registry.Question{Type: task.Type, DeliverBy: task.DeliverBy, OwedAt: task.OwedAt, Endpoint: endpoint, Rules: rules})
+	return Budget{Policy: policy, FirstAt: task.OwedAt, DeliverBy: task.DeliverBy, EverResponded: task.Responded}
 }
 
 // moveAside takes a task whose endpoint is at its cap out of the way of the

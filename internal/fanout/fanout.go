@@ -1,6 +1,6 @@
 // Package fanout expands events into deliveries: one for each endpoint that is
-// owed it. It also expands replays, and puts every revision of an endpoint on
-// record.
+// owed it. It also expands replays, and puts every revision of an endpoint and
+// of an event type on record.
 package fanout
 
 import (
@@ -91,6 +91,7 @@ func (f *Fanout) openLoops(ctx context.Context) error {
 		{streams.Events, streams.FanoutConsumer, f.expandEvent, f.o.Concurrency},
 		{streams.Replays, streams.ReplayConsumer, f.replayEvent, 16},
 		{streams.EndpointsStream, streams.RecorderConsumer, f.recordRevision, 1},
+		{streams.EventTypesStream, streams.RecorderConsumer, f.recordEventType, 1},
 	} {
 		consumer, err := f.js.Consumer(ctx, l.stream, l.consumer)
 		if err != nil {

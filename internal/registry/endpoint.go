@@ -69,6 +69,10 @@ type Endpoint struct {
 	UpdatedBy string    `json:"updated_by"` // the actor
 	UpdatedAt time.Time `json:"updated_at"`
 	CreatedAt time.Time `json:"created_at"`
+
+	// Policies are schedules for some event types only; the first rule that
+	// matches wins, and goes before Policy.
+	Policies []PolicyRule `json:"policies,omitempty"`
 }
 
 // Secret is a signing key and, during a rotation, the time it stops being used.
@@ -166,9 +170,11 @@ func (e Endpoint) validateDelivery() error {
 		return fmt.Errorf("deliver_within: %s is in the past", e.DeliverWithin)
 	}
 	if e.Policy != nil {
-		return e.Policy.Validate()
+		if err := e.Policy.Validate(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return validatePolicies(e.Policies)
 }
 
 // Subscribes says whether the endpoint is owed events of a type.

@@ -74,6 +74,7 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 		"max_in_flight":    func(e *registry.Endpoint) { e.MaxInFlight = 0 },
 		"deliver_within":   func(e *registry.Endpoint) { e.DeliverWithin = -1 },
 		"policy":           func(e *registry.Endpoint) { e.Policy = &retry.Policy{MaxAttempts: -1} },
+		"policies":         func(e *registry.Endpoint) { e.Policies = []registry.PolicyRule{{Policy: retry.Urgent()}} },
 	} {
 		e := valid(t)
 		must(t, e.Validate())
