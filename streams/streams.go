@@ -28,6 +28,9 @@ const (
 	// LeasesBucket says who does what only one may do at a time.
 	LeasesBucket = "leases"
 
+	// RatesBucket keeps the turns of endpoints that have a rate limit.
+	RatesBucket = "rates"
+
 	// EndpointsStream is the stream behind EndpointsBucket.
 	EndpointsStream = "KV_" + EndpointsBucket
 	// EventTypesStream is the stream behind EventTypesBucket.
@@ -72,6 +75,10 @@ const (
 	HeaderDue = "Waybill-Due"
 	// HeaderResponded is "1" when any attempt got a response.
 	HeaderResponded = "Waybill-Responded"
+	// HeaderTurn is when a delivery to an endpoint with a rate limit may be
+	// attempted, and HeaderTurnOf the limit, per second, that gave it this turn.
+	HeaderTurn   = "Waybill-Turn"
+	HeaderTurnOf = "Waybill-Turn-Of"
 	// HeaderReplay is the id of the replay that this delivery belongs to.
 	HeaderReplay = "Waybill-Replay"
 	// HeaderEventSeq is the event's sequence in EVENTS.

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -17,12 +18,14 @@ import (
 // endpointRules are the flags that say how an endpoint's deliveries are spread
 // over time; create and update share them.
 type endpointRules struct {
-	policyFor []string
-	policies  []registry.PolicyRule // what policyFor means
+	policyFor    []string
+	policies     []registry.PolicyRule // what policyFor means
+	maxPerSecond float64
 }
 
 func (e *endpointRules) bind(f *pflag.FlagSet) {
 	f.StringArrayVar(&e.policyFor, "policy-for", nil, "policy for some event types only, TYPES=POLICY as in 'lab_result.*=urgent'; repeatable, the first that matches wins; '' removes all")
+	f.Float64Var(&e.maxPerSecond, "max-per-second", 0, "requests a second of all dispatchers together, such as 0.5; 0 for no limit")
 }
 
 func (e *endpointRules) check() error {
@@ -36,6 +39,9 @@ func (e *endpointRules) check() error {
 			return process.Usagef("--policy-for: %w", err)
 		}
 		e.policies = append(e.policies, rule)
+	}
+	if r := e.maxPerSecond; r != 0 && !(r >= registry.MinMaxPerSecond && r <= registry.MaxMaxPerSecond) {
+		return process.Usagef("--max-per-second %v: want %v to %v, or 0 for no limit", r, registry.MinMaxPerSecond, registry.MaxMaxPerSecond)
 	}
 	return nil
 }
@@ -59,11 +65,16 @@ func parsePolicyRule(text string) (registry.PolicyRule, error) {
 	return rule, err
 }
 
-func (e *endpointRules) spec(s *control.EndpointSpec) { s.Policies = e.policies }
+func (e *endpointRules) spec(s *control.EndpointSpec) {
+	s.Policies, s.MaxPerSecond = e.policies, e.maxPerSecond
+}
 
 func (e *endpointRules) patch(f *pflag.FlagSet, p *control.EndpointPatch) {
 	if f.Changed("policy-for") {
 		p.Policies = &e.policies
+	}
+	if f.Changed("max-per-second") {
+		p.MaxPerSecond = &e.maxPerSecond
 	}
 }
 
@@ -75,5 +86,8 @@ func (f *fields) addRules(e control.Endpoint) {
 			name = string(b)
 		}
 		f.add("policy for", typesText(r.Types)+": "+name)
+	}
+	if e.MaxPerSecond > 0 {
+		f.add("max per second", strconv.FormatFloat(e.MaxPerSecond, 'g', -1, 64))
 	}
 }

@@ -36,7 +36,8 @@ type Endpoint struct {
 	UpdatedAt time.Time `json:"updated_at"`
 	CreatedAt time.Time `json:"created_at"`
 
-	Policies []registry.PolicyRule `json:"policies,omitempty"` // for some event types; the first that matches wins
+	Policies     []registry.PolicyRule `json:"policies,omitempty"` // for some event types; the first that matches wins
+	MaxPerSecond float64               `json:"max_per_second,omitempty"`
 }
 
 // Key is a signing key as the record knows it: never the key.
@@ -71,7 +72,8 @@ type EndpointSpec struct {
 	Policy        *retry.Policy `json:"policy"`        // Optional
 	DeliverWithin Duration      `json:"deliver_within"`
 
-	Policies []registry.PolicyRule `json:"policies"` // Optional: for some event types
+	Policies     []registry.PolicyRule `json:"policies"`       // Optional: for some event types
+	MaxPerSecond float64               `json:"max_per_second"` // Optional: no limit
 }
 
 // EndpointPatch changes an endpoint: a nil field stays as it is.
@@ -87,7 +89,8 @@ type EndpointPatch struct {
 	ClearPolicy     bool             `json:"-"`              // back to the default
 	DeliverWithin   *Duration        `json:"deliver_within"` // 0s: no deadline
 
-	Policies *[]registry.PolicyRule `json:"policies"` // []: none
+	Policies     *[]registry.PolicyRule `json:"policies"`       // []: none
+	MaxPerSecond *float64               `json:"max_per_second"` // 0: no limit
 }
 
 // Empty says that the patch changes nothing.
@@ -109,6 +112,7 @@ func (p EndpointPatch) apply(e *registry.Endpoint) {
 	set(p.MaxInFlight, &e.MaxInFlight)
 	set((*time.Duration)(p.DeliverWithin), &e.DeliverWithin)
 	set(p.Policies, &e.Policies)
+	set(p.MaxPerSecond, &e.MaxPerSecond)
 	if p.ClearPolicy {
 		e.Policy = nil
 	}
@@ -130,7 +134,7 @@ func show(e registry.Endpoint, now time.Time) Endpoint {
 		Timeout: Duration(e.Timeout), MaxInFlight: e.MaxInFlight, Policy: e.Policy, DeliverWithin: Duration(e.DeliverWithin),
 		Revision: e.Revision, Change: e.Change, Reason: e.Reason,
 		UpdatedBy: e.UpdatedBy, UpdatedAt: e.UpdatedAt, CreatedAt: e.CreatedAt,
-		Policies: e.Policies}
+		Policies: e.Policies, MaxPerSecond: e.MaxPerSecond}
 	for _, s := range e.Secrets {
 		if ended(s, now) {
 			continue

@@ -32,7 +32,7 @@ func (c *Control) CreateEndpoint(ctx context.Context, spec EndpointSpec, actor s
 		Scheme: spec.Scheme, SignatureHeader: spec.SignatureHeader, Secrets: []registry.Secret{{Secret: key.Reveal()}},
 		Timeout: time.Duration(spec.Timeout), MaxInFlight: spec.MaxInFlight,
 		Policy: spec.Policy, DeliverWithin: time.Duration(spec.DeliverWithin),
-		Policies: spec.Policies}
+		Policies: spec.Policies, MaxPerSecond: spec.MaxPerSecond}
 	if err := e.Validate(); err != nil {
 		return WithSecret{}, rejected(err)
 	}

@@ -37,6 +37,11 @@ type Delivery struct {
 
 	Traceparent, Tracestate string
 
+	// Turn is when an endpoint with a rate limit of TurnOf per second may be
+	// called for this delivery; zero: it has none.
+	Turn   time.Time
+	TurnOf float64
+
 	// Event is the producer's message.
 	Event []byte
 }
@@ -52,11 +57,14 @@ func (d Delivery) First(partitions int) *nats.Msg {
 
 // Later is the message that asks for the next attempt after Attempts of them,
 // at Due. Within one chain of attempts its id is new for each number of
-// attempts; a replay has a chain of its own.
+// attempts, and for each turn it was given; a replay has a chain of its own.
 func (d Delivery) Later(partitions int) *nats.Msg {
 	id := streams.AttemptID(d.EventID, d.EndpointID, d.Attempts)
 	if d.Replay != "" {
 		id += "/r" + d.Replay
+	}
+	if !d.Turn.IsZero() {
+		id += "/t" + strconv.FormatInt(d.Turn.UnixNano(), 10)
 	}
 	return d.message(streams.RetrySubject(streams.Partition(d.EndpointID, partitions), d.EndpointID), id)
 }
@@ -77,6 +85,7 @@ func (d Delivery) message(subject, id string) *nats.Msg {
 	for name, value := range map[string]string{
 		streams.HeaderReplay: d.Replay, streams.HeaderDeliverBy: formatTime(d.DeliverBy), streams.HeaderDue: formatTime(d.Due),
 		streams.HeaderTraceparent: d.Traceparent, streams.HeaderTracestate: d.Tracestate,
+		streams.HeaderTurn: formatTime(d.Turn), streams.HeaderTurnOf: formatRate(d.TurnOf),
 	} {
 		if value != "" {
 			h[name] = []string{value}
@@ -97,6 +106,7 @@ func Parse(h nats.Header, data []byte) (Delivery, error) {
 		Attempts: int(p.number(streams.HeaderAttempts)), Spent: int(p.number(streams.HeaderSpent)),
 		Responded:   h.Get(streams.HeaderResponded) == "1",
 		Traceparent: h.Get(streams.HeaderTraceparent), Tracestate: h.Get(streams.HeaderTracestate),
+		Turn: p.time(streams.HeaderTurn, false), TurnOf: p.rate(streams.HeaderTurnOf),
 		Event: data,
 	}
 	if !ids.Valid(ids.Endpoint, d.EndpointID) {
@@ -128,6 +138,25 @@ func (p *parser) time(name string, required bool) time.Time {
 		p.err = errors.Join(p.err, fmt.Errorf("%s: %q is not an RFC 3339 time", name, v))
 	}
 	return t
+}
+
+func (p *parser) rate(name string) float64 {
+	v := p.h.Get(name)
+	if v == "" {
+		return 0
+	}
+	f, err := strconv.ParseFloat(v, 64)
+	if err != nil {
+		p.err = errors.Join(p.err, fmt.Errorf("%s: %q is not a number", name, v))
+	}
+	return f
+}
+
+func formatRate(perSecond float64) string {
+	if perSecond == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(perSecond, 'g', -1, 64)
 }
 
 func formatTime(t time.Time) string {

@@ -59,9 +59,13 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 	if p.over != nil {
 		return d.giveUp(ctx, m, task, p)
 	}
+	turn, s, ok, err := d.awaitTurn(ctx, m, task, p)
+	if err != nil || !ok {
+		return s, err
+	}
 	parked, ok := d.gates.enter(ctx, task.EndpointID, p.endpoint.MaxInFlight)
 	if !ok {
-		return d.moveAside(ctx, m, task, parked)
+		return d.moveAside(ctx, m, task, parked, asideCap)
 	}
 	at := &place{gates: d.gates, endpoint: task.EndpointID}
 	defer at.leave(0)
@@ -73,6 +77,9 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 	if p.over != nil {
 		at.leave(0)
 		return d.giveUp(ctx, m, task, p)
+	}
+	if lateFor(turn) {
+		return stage.Later(0), nil // to take a new turn
 	}
 	return d.attempt(ctx, m, task, p, at)
 }
@@ -151,14 +158,14 @@ func budgetOf(task delivery.Delivery, endpoint *registry.Endpoint, rules []*regi
 	return Budget{Policy: policy, FirstAt: task.OwedAt, DeliverBy: task.DeliverBy, EverResponded: task.Responded}
 }
 
-// moveAside takes a task whose endpoint is at its cap out of the way of the
-// others: from DELIVERIES into RETRY, where it waits for its turn.
-func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delivery.Delivery, parked time.Duration) (stage.Settlement, error) {
-	d.metrics.parked.Inc()
+// moveAside takes a task whose endpoint cannot be called now out of the way of
+// the others: from DELIVERIES into RETRY, where it waits.
+func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delivery.Delivery, parked time.Duration, why string) (stage.Settlement, error) {
+	d.metrics.aside.WithLabelValues(why).Inc()
 	if waiting := streams.RetrySubject(streams.Partition(task.EndpointID, d.o.Partitions), task.EndpointID); m.Subject == waiting {
 		return stage.Later(parked), nil
 	}
-	task.Due = time.Now().Add(parked)
+	task.Due, task.Turn, task.TurnOf = time.Now().Add(parked), time.Time{}, 0
 	_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
 	return stage.Done(), err
 }
@@ -275,7 +282,7 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 // conclude stores what the decision asks for. It may be done twice: every
 // message it publishes has an id that follows from the decision.
 func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, number int, decision Decision) error {
-	task.Attempts, task.Spent = number, task.Spent+1
+	task.Attempts, task.Spent, task.Turn, task.TurnOf = number, task.Spent+1, time.Time{}, 0
 	switch decision.Verdict {
 	case VerdictDelivered:
 		return nil

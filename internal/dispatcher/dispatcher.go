@@ -62,6 +62,7 @@ type Dispatcher struct {
 	claims  *claims
 	client  *Client
 	gates   *gates
+	rates   *rates
 	metrics *metrics
 	loops   []*stage.Loop
 }
@@ -94,6 +95,9 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 		return nil, err
 	}
 	if d.claims, err = openClaims(ctx, js, d.pub); err != nil {
+		return nil, err
+	}
+	if d.rates, err = openRates(ctx, js); err != nil {
 		return nil, err
 	}
 	return d, d.openLoops(ctx, js)

@@ -81,11 +81,17 @@ func dueOf(task delivery.Delivery) time.Time {
 	return task.OwedAt
 }
 
+// Why a task is moved aside.
+const (
+	asideCap  = "cap"  // the endpoint has as many requests under way as it may
+	asideRate = "rate" // it has had as many in a second as it may
+)
+
 type metrics struct {
 	attempts    *prometheus.CounterVec
 	duration    prometheus.Histogram
 	deadLetters *prometheus.CounterVec
-	parked      prometheus.Counter
+	aside       *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer, inFlight func() int) *metrics {
@@ -96,10 +102,10 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int) *metrics {
 			Help: "How long an attempt's call took, without queueing.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}),
 		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_dead_letters_total",
 			Help: "Deliveries that ended unfulfilled, by reason."}, []string{"reason"}),
-		parked: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_moved_aside_total",
-			Help: "Tasks moved aside because their endpoint was at its cap."}),
+		aside: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_deliveries_moved_aside_total",
+			Help: "Tasks moved aside because their endpoint could not be called, by why: cap or rate."}, []string{"why"}),
 	}
-	reg.MustRegister(m.attempts, m.duration, m.deadLetters, m.parked, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	reg.MustRegister(m.attempts, m.duration, m.deadLetters, m.aside, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waybill_attempts_in_flight", Help: "Requests under way."}, func() float64 { return float64(inFlight()) }))
 	return m
 }

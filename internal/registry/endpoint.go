@@ -31,6 +31,8 @@ const (
 	MaxTimeout         = 30 * time.Second
 	DefaultMaxInFlight = 32
 	MaxMaxInFlight     = 1000
+	MinMaxPerSecond    = 0.001
+	MaxMaxPerSecond    = 1000.0
 	maxSecrets         = 8
 	maxDescription     = 500
 	maxURL             = 2048
@@ -73,6 +75,8 @@ type Endpoint struct {
 	// Policies are schedules for some event types only; the first rule that
 	// matches wins, and goes before Policy.
 	Policies []PolicyRule `json:"policies,omitempty"`
+	// MaxPerSecond limits the requests of all dispatchers together. 0: no limit.
+	MaxPerSecond float64 `json:"max_per_second,omitempty"`
 }
 
 // Secret is a signing key and, during a rotation, the time it stops being used.
@@ -173,6 +177,9 @@ func (e Endpoint) validateDelivery() error {
 		if err := e.Policy.Validate(); err != nil {
 			return err
 		}
+	}
+	if r := e.MaxPerSecond; r != 0 && !(r >= MinMaxPerSecond && r <= MaxMaxPerSecond) {
+		return fmt.Errorf("max_per_second: %v; want %v to %v, or 0 for no limit", r, MinMaxPerSecond, MaxMaxPerSecond)
 	}
 	return validatePolicies(e.Policies)
 }
