@@ -14,9 +14,15 @@ import (
 	"github.com/waybill-dev/waybill/streams"
 )
 
-// leaseGrace is added to an attempt's timeout: until then, whoever finds its
-// claim takes it for still running. It covers the hand-off after it.
-const leaseGrace = 5 * time.Second
+const (
+	// leaseGrace is added to an attempt's timeout: until then, whoever finds its
+	// claim takes it for still running. It covers the claim itself and the
+	// hand-off after the request.
+	leaseGrace = 5 * time.Second
+	// claimBound is how long a claim may take to be stored. A request that
+	// started later could outlast its lease, or its deadline.
+	claimBound = leaseGrace / 2
+)
 
 // claim says that an attempt is about to start. It is stored before the
 // request, under <event>/<endpoint>/<number> as its message id, so that of two

@@ -196,7 +196,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	if err != nil {
 		return stage.Settlement{}, err
 	}
-	result := d.client.Try(ctx, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout})
+	result := d.try(ctx, mine, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout})
 	at.leave(result.Total)
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
@@ -215,6 +215,17 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	d.observe(task, endpoint, &r, result)
 	task.Responded = task.Responded || result.GotResponse
 	return stage.Done(), d.conclude(ctx, task, endpoint, number, decision)
+}
+
+// try makes the request, unless so much time has passed since the claim was made
+// (NATS was away, or this process) that nobody expects it any more.
+func (d *Dispatcher) try(ctx context.Context, mine claim, r Request) Result {
+	if time.Since(mine.StartedAt) <= claimBound {
+		return d.client.Try(ctx, r)
+	}
+	late := Result{StartedAt: time.Now()}
+	late.fail(OutcomeInterrupted, "no request was made: the attempt took too long to be claimed")
+	return late
 }
 
 func (d *Dispatcher) newClaim(task delivery.Delivery, endpoint *registry.Endpoint, timeout time.Duration) claim {

@@ -201,7 +201,10 @@ func TestTheStreamIsTrimmedOnlyBehindWhatIsStoredAndOld(t *testing.T) {
 		}
 		return s.CachedInfo().State.FirstSeq
 	}
-	// ClickHouse takes 60 and then no more.
+	// ClickHouse takes 60 and then no more. Only full batches: their ends are what the test stops at.
+	batches := func(o *ledgersink.Options) {
+		o.BatchRecords, o.BatchAge, o.TrimEvery = 20, time.Minute, 10*time.Millisecond
+	}
 	f := &faulty{Ledger: h.db()}
 	enough := make(chan struct{})
 	stop := false
@@ -217,7 +220,7 @@ func TestTheStreamIsTrimmedOnlyBehindWhatIsStoredAndOld(t *testing.T) {
 			close(enough)
 		}
 	}
-	r := h.start(f, func(o *ledgersink.Options) { o.BatchRecords, o.TrimEvery, o.Keep = 20, 10*time.Millisecond, time.Hour })
+	r := h.start(f, func(o *ledgersink.Options) { batches(o); o.Keep = time.Hour })
 	<-enough
 	r.waitStored(60)
 	r.end()
@@ -227,9 +230,7 @@ func TestTheStreamIsTrimmedOnlyBehindWhatIsStoredAndOld(t *testing.T) {
 	f = &faulty{Ledger: h.db(), before: f.before}
 	stop = false
 	f.appended = func(rows []ledger.Row) { stop = stop || rows[len(rows)-1].Idx == 79 }
-	r = h.start(f, func(o *ledgersink.Options) {
-		o.BatchRecords, o.TrimEvery, o.Keep = 20, 10*time.Millisecond, time.Nanosecond
-	})
+	r = h.start(f, func(o *ledgersink.Options) { batches(o); o.Keep = time.Nanosecond })
 	r.waitStored(80)
 	eventually(t, "the stream is trimmed", func() bool { return trimmed() > 1 })
 	r.end()

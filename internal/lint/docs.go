@@ -19,7 +19,8 @@ var (
 	// A path is told from other words with a slash by where it starts.
 	repoPath = regexp.MustCompile(`^(\./)?((\.ci|cmd|deploy|docs|internal|pkg|streams|test|testdata|third_party)(/[\w.*<>-]+)*/?|[\w-]+\.(md|yaml|yml|mk|json)|Makefile|Dockerfile|\.editorconfig)$`)
 	make1    = regexp.MustCompile(`(^|[\s;&(])make ((?:[A-Z_]+=\S+ )*)([a-z][a-z-]*)`)
-	waybill  = regexp.MustCompile(`(^|[\s;&|(/])waybill ((?:[^|;&#>\n\x60]|\\\n)+)`)
+	// A command begins a line, or follows a prompt, an operator, or the directory that it is in.
+	waybill = regexp.MustCompile(`(^\s*|\$ |[;&|(]\s*|/|run --rm )waybill ((?:[^|;&#>\n\x60]|\\\n)+)`)
 )
 
 // Mentions finds what a Markdown text names: in code spans, in links, and as

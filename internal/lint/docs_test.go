@@ -107,7 +107,7 @@ func commandExists(tree *cobra.Command, line string) error {
 func TestMentionsAreFoundWhereADocumentMakesThem(t *testing.T) {
 	text := strings.Join([]string{
 		"See `internal/stage` and [the engine](engine.md#users), not `text/plain`; run `make test-race` or `waybill up --data x`.",
-		"Words like make sure or waybill are none; [elsewhere](https://example.com/a) is none.",
+		"Words like make sure or waybill are none, `--database waybill --query x` is none; [elsewhere](https://example.com/a) is none.",
 		"```sh",
 		"make FUZZTIME=1m fuzz && bin/waybill event publish --type a.b   # make haste",
 		"```",

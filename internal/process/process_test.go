@@ -117,7 +117,7 @@ func TestReadyMeansThatEveryCheckPasses(t *testing.T) {
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		return w.Code, w.Body.String()
 	}
-	var down error = errors.New("is away")
+	down := errors.New("is away")
 	health.Add("nats", func(context.Context) error { return nil })
 	health.Add("clickhouse", func(context.Context) error { return down })
 	if code, body := get("/readyz"); code != 503 || !strings.Contains(body, "clickhouse: is away") {

@@ -186,6 +186,30 @@ func TestADeliveryThatWaitedForItsPlaceIsNotSentToAnEndpointDisabledMeanwhile(t 
 	}
 }
 
+// An endpoint that was enabled before a delivery came is called, also when the
+// dispatcher has not heard of it yet: giving up is for good.
+func TestADispatcherThatHasNotHeardThatAnEndpointIsEnabledAsksBeforeItGivesUp(t *testing.T) {
+	b := newBench(t)
+	r := newReceiver(t, ok)
+	e := b.endpoint(r)
+	b.set(e, registry.Disabled)
+	var view *registry.View
+	b.dispatcher(func(o *dispatcher.StageOptions) { view = o.View })
+	<-view.Ready()
+	for n := range 30 { // the change and the delivery race each other to the dispatcher
+		b.set(e, registry.Enabled)
+		c := newCrash(b, e)
+		c.task.EventID = fmt.Sprintf("evt-%d", n)
+		c.owe()
+		r.waitFor(t, n+1)
+		b.set(e, registry.Disabled)
+	}
+	b.settled()
+	if dead := b.ledger.where(kind(record.DeliveryDeadLetter)); len(dead) != 0 {
+		t.Errorf("%d dead letters, the first: %+v", len(dead), dead[0])
+	}
+}
+
 // inHand waits until a dispatcher has taken n first deliveries.
 func (b *bench) inHand(t *testing.T, n int) {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/testkit/invariants"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -25,7 +26,7 @@ func TestAThousandEventsPublishedTwiceComeOnceAsRecorded(t *testing.T) {
 	var owed []string
 	for i := range endpoints {
 		r := newReceiver(t, log, fmt.Sprintf("receiver %d", i+1), good)
-		s.endpoint(r, "pay.>", 32, 10*time.Second)
+		s.endpoint(r, control.EndpointSpec{Types: []string{"pay.>"}, Policy: quick()})
 		owed = append(owed, r.endpoint)
 	}
 	duplicates := 0

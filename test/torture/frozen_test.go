@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/testkit/invariants"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -26,7 +27,7 @@ func TestAFrozenDispatcherThatGoesOnMakesNoSecondRequest(t *testing.T) {
 		<-release
 		return answer("422 Unprocessable Content")(c)
 	}))
-	s.endpoint(r, ">", events, 3*time.Second)
+	s.endpoint(r, control.EndpointSpec{Types: []string{">"}, MaxInFlight: events, Timeout: control.Duration(3 * time.Second), Policy: quick()})
 	l := newLoad(s, nil)
 	for n := range events {
 		id := fmt.Sprintf("evt-%d", n)

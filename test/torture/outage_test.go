@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/testkit/invariants"
 )
@@ -20,7 +21,7 @@ func TestClickHouseIsAwayForAMinuteUnderLoad(t *testing.T) {
 	s := separate(t)
 	log := newRequestLog()
 	r := newReceiver(t, log, "good", until(2, answer("503 Service Unavailable")))
-	s.endpoint(r, ">", 32, 5*time.Second)
+	s.endpoint(r, control.EndpointSpec{Types: []string{">"}, Timeout: control.Duration(5 * time.Second), Policy: quick()})
 	l := newLoad(s, func(string) []string { return []string{r.endpoint} })
 
 	s.engine.stop()

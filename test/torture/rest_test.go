@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"testing"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -137,6 +138,38 @@ func (s *system) rows(ctx context.Context) (out []invariants.Row, err error) {
 		out = append(out, row)
 	}
 	return out, rows.Err()
+}
+
+// checkView compares the view that people ask with the records.
+func (s *system) checkView(t *testing.T, h invariants.History) {
+	t.Helper()
+	owed := map[string]bool{}
+	for _, row := range h.Ledger {
+		if row.Record.Kind == record.DeliveryOwed {
+			owed[row.Record.EventID+" "+row.Record.EndpointID] = true
+		}
+	}
+	states := map[string]uint64{}
+	sum := uint64(0)
+	options, err := clickhouse.ParseDSN(s.dsn)
+	must(t, err)
+	conn, err := clickhouse.Open(options)
+	must(t, err)
+	defer conn.Close()
+	rows, err := conn.Query(t.Context(), "SELECT state, count() FROM deliveries GROUP BY state")
+	must(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var state string
+		var n uint64
+		must(t, rows.Scan(&state, &n))
+		states[state] = n
+		sum += n
+	}
+	must(t, rows.Err())
+	if sum != uint64(len(owed)) || states["pending"] > 0 {
+		t.Errorf("%d deliveries are owed; the view says %v", len(owed), states)
+	}
 }
 
 // history gathers everything that is to be checked.

@@ -38,7 +38,7 @@ func summon(s *system) *cast {
 	c := &cast{log: newRequestLog(), certain: map[*receiver]bool{}, types: map[*receiver]string{}}
 	add := func(name, types string, certain bool, inFlight int, b behaviour) *receiver {
 		r := newReceiver(s.t, c.log, name, b)
-		s.endpoint(r, types, inFlight, 600*time.Millisecond)
+		s.endpoint(r, control.EndpointSpec{Types: []string{types}, MaxInFlight: inFlight, Timeout: control.Duration(600 * time.Millisecond), Policy: quick()})
 		c.all = append(c.all, r)
 		c.certain[r], c.types[r] = certain, types
 		return r
@@ -56,15 +56,19 @@ func summon(s *system) *cast {
 	add("goes for good at times", "pay.refunded", false, 32, sometimes(2, answer("410 Gone")))
 	c.toggled = add("is disabled at times", "pay.>", false, 32, good)
 	c.moved = add("moves", "pay.refunded", true, 32, good)
+	// Ten of its twelve seconds are kept for telling somebody.
+	hurried := newReceiver(s.t, c.log, "is in a hurry", sometimes(70, answer("503 Service Unavailable")))
+	s.endpoint(hurried, control.EndpointSpec{Types: []string{"order.placed"}, Timeout: control.Duration(time.Second), DeliverWithin: control.Duration(12 * time.Second)})
+	c.all, c.certain[hurried], c.types[hurried] = append(c.all, hurried), true, "order.placed"
 	c.comesAndGoes = append(c.comesAndGoes, add("comes and goes", "pay.captured", true, 32, goodbye))
 	return c
 }
 
 // endpoint creates the endpoint of a receiver.
-func (s *system) endpoint(r *receiver, types string, inFlight int, timeout time.Duration) {
+func (s *system) endpoint(r *receiver, spec control.EndpointSpec) {
 	s.t.Helper()
-	made, err := s.control.CreateEndpoint(s.t.Context(), control.EndpointSpec{URL: r.url(), Types: []string{types}, Secret: r.secret,
-		Timeout: control.Duration(timeout), MaxInFlight: inFlight, Policy: quick()}, "torture")
+	spec.URL, spec.Secret = r.url(), r.secret
+	made, err := s.control.CreateEndpoint(s.t.Context(), spec, "torture")
 	must(s.t, err)
 	r.is(made.Endpoint.ID)
 }
@@ -129,6 +133,7 @@ func verdict(t *testing.T, s *system, log *requestLog, l *load, chaos *chaos) {
 	if len(crashes) > 0 {
 		t.Errorf("programs crashed:\n%s", strings.Join(crashes, "\n"))
 	}
+	s.checkView(t, h)
 	kinds, outcomes := map[record.Kind]int{}, map[string]int{}
 	for _, row := range h.Ledger {
 		kinds[row.Record.Kind]++

@@ -140,6 +140,7 @@ func TestEachSpoiltRecordIsFound(t *testing.T) {
 		"another digest":                        {altered("att_e1_good_2", func(r *record.Record) { r.PayloadDigest = "other" }), RuleDigest},
 		"a digest missing though it was known":  {altered("att_e1_bad_1", func(r *record.Record) { r.PayloadDigest = "" }), RuleDigest},
 		"an attempt before it was due":          {altered("att_e1_good_1", func(r *record.Record) { r.NextAttemptAt = r.At.Add(time.Hour) }), RuleDue},
+		"an attempt after its deadline":         {altered("att_e1_good_2", func(r *record.Record) { r.DeliverBy = r.At.Add(-time.Hour) }), RuleDeadline},
 		"a record id twice":                     {altered("u1", func(r *record.Record) { r.ID = "x1" }), RuleIndex},
 		"a gap in LEDGER":                       {added(record.Record{ID: "gap", Kind: record.LedgerGap, GapFrom: 3, GapTo: 4}), RuleGap},
 		"an attempt of a delivery not known":    {added(record.Record{ID: "att_x", Kind: record.Attempt, EventID: "e1", EndpointID: "other", Attempt: 1}), RuleOrder},

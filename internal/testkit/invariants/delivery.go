@@ -105,6 +105,9 @@ func (c *checker) request(at pair, d *deliveryFacts, r Request) {
 		c.violated(RuleSignature, at, "request %d: webhook-id is %q, the body's id %q", r.Attempt, r.EventID, r.BodyID)
 	}
 	for _, a := range d.attempts[r.Attempt] {
+		if by := a.Record.DeliverBy; !by.IsZero() && r.At.Sub(by) > c.h.Tolerance {
+			c.violated(RuleDeadline, at, "request %d came %s after its deadline", r.Attempt, r.At.Sub(by))
+		}
 		if a.Record.Outcome == "unknown" {
 			continue // the process that knew the digest died
 		}

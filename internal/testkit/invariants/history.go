@@ -94,6 +94,7 @@ const (
 	RuleHappened   Rule = "an answer on record was given to a request"
 	RuleSignature  Rule = "every request is signed, and names its event"
 	RuleDue        Rule = "no attempt starts before it is due"
+	RuleDeadline   Rule = "no attempt starts after its deadline"
 	RuleQueues     Rule = "nothing is left in a queue"
 	RuleEqual      Rule = "the ledger equals the stream, record for record, in order"
 	RuleIndex      Rule = "the ledger's indices are 0, 1, 2 …, and no record is there twice"
@@ -103,5 +104,5 @@ const (
 // Rules lists every rule that Check applies.
 func Rules() []Rule {
 	return []Rule{RuleRecorded, RuleOwed, RuleReplayed, RuleEnded, RuleOrder, RuleNumbers, RuleOnRecord, RuleOneRequest, RuleDigest,
-		RuleHappened, RuleSignature, RuleDue, RuleQueues, RuleEqual, RuleIndex, RuleGap}
+		RuleHappened, RuleSignature, RuleDue, RuleDeadline, RuleQueues, RuleEqual, RuleIndex, RuleGap}
 }

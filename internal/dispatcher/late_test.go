@@ -1,0 +1,32 @@
+package dispatcher
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/egress"
+)
+
+// A request that nobody expects any more, because its claim took so long, could
+// outlast its lease and its deadline.
+func TestAnAttemptThatTookTooLongToClaimMakesNoRequest(t *testing.T) {
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	defer server.Close()
+	allow, err := egress.ParseAllow([]string{"127.0.0.0/8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Dispatcher{client: NewClient(Options{Egress: allow})}
+	r := Request{URL: server.URL, Body: []byte("{}"), Timeout: 10 * time.Second}
+	late := d.try(t.Context(), claim{StartedAt: time.Now().Add(-claimBound - time.Millisecond)}, r)
+	if late.Outcome != OutcomeInterrupted || late.Class != ClassRetryable || late.StartedAt.IsZero() || requests.Load() != 0 {
+		t.Errorf("got %+v after %d requests", late, requests.Load())
+	}
+	if made := d.try(t.Context(), claim{StartedAt: time.Now()}, r); made.Outcome != OutcomeDelivered || requests.Load() != 1 {
+		t.Errorf("got %+v after %d requests", made, requests.Load())
+	}
+}
