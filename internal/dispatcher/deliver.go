@@ -59,6 +59,11 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 	if p.over != nil {
 		return d.giveUp(ctx, m, task, p)
 	}
+	permit, s, ok, err := d.spare(ctx, m, task, p)
+	if err != nil || !ok {
+		return s, err
+	}
+	defer permit.abandon()
 	turn, s, ok, err := d.awaitTurn(ctx, m, task, p)
 	if err != nil || !ok {
 		return s, err
@@ -81,7 +86,7 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 	if lateFor(turn) {
 		return stage.Later(0), nil // to take a new turn
 	}
-	return d.attempt(ctx, m, task, p, at)
+	return d.attempt(ctx, m, task, p, at, permit)
 }
 
 // prospect is what an attempt that starts now may spend, or why there is none.
@@ -172,7 +177,7 @@ func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delive
 
 // attempt claims the next number, makes the request, and stores what follows.
 // The place is given back as soon as the endpoint is done with.
-func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect, at *place) (stage.Settlement, error) {
+func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect, at *place, permit *pass) (stage.Settlement, error) {
 	endpoint, budget, timeout := p.endpoint, p.budget, p.timeout
 	event, err := envelope.Parse(task.Event)
 	if err != nil {
@@ -198,6 +203,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	}
 	result := d.try(ctx, mine, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout})
 	at.leave(result.Total)
+	permit.done(result.Outcome)
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	decision := Decide(result.Facts(), task.Spent+1, budget, time.Now(), d.o.Random)

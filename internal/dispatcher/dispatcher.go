@@ -53,18 +53,19 @@ type StageOptions struct {
 
 // Dispatcher is the stage.
 type Dispatcher struct {
-	o       StageOptions
-	boot    string // this run of this process
-	log     zerolog.Logger
-	view    *registry.View
-	store   *registry.Store
-	pub     *stage.Publisher
-	claims  *claims
-	client  *Client
-	gates   *gates
-	rates   *rates
-	metrics *metrics
-	loops   []*stage.Loop
+	o        StageOptions
+	boot     string // this run of this process
+	log      zerolog.Logger
+	view     *registry.View
+	store    *registry.Store
+	pub      *stage.Publisher
+	claims   *claims
+	client   *Client
+	gates    *gates
+	rates    *rates
+	breakers *breakers
+	metrics  *metrics
+	loops    []*stage.Loop
 }
 
 // New connects the stage to its streams.
@@ -84,6 +85,7 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 	d := &Dispatcher{o: o, boot: ids.New("", time.Now()), log: o.Log, view: o.View, client: o.Client,
 		gates: newGates(o.Concurrency*3/4, o.View.Enabled)}
 	d.metrics = newMetrics(o.Metrics, d.gates.inFlight)
+	d.breakers = newBreakers(o.Random, d.breakerChanged)
 	js, err := jetstream.New(o.NC)
 	if err != nil {
 		return nil, fmt.Errorf("dispatcher: %w", err)

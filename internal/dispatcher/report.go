@@ -83,15 +83,28 @@ func dueOf(task delivery.Delivery) time.Time {
 
 // Why a task is moved aside.
 const (
-	asideCap  = "cap"  // the endpoint has as many requests under way as it may
-	asideRate = "rate" // it has had as many in a second as it may
+	asideCap     = "cap"     // the endpoint has as many requests under way as it may
+	asideRate    = "rate"    // it has had as many in a second as it may
+	asideBreaker = "breaker" // it has kept failing
 )
+
+// breakerChanged tells operators that an endpoint's breaker opened or closed.
+func (d *Dispatcher) breakerChanged(endpoint string, open bool) {
+	if open {
+		d.metrics.open.WithLabelValues(endpoint).Set(1)
+		d.log.Warn().Str("endpoint_id", endpoint).Msg("breaker.opened")
+		return
+	}
+	d.metrics.open.DeleteLabelValues(endpoint)
+	d.log.Info().Str("endpoint_id", endpoint).Msg("breaker.closed")
+}
 
 type metrics struct {
 	attempts    *prometheus.CounterVec
 	duration    prometheus.Histogram
 	deadLetters *prometheus.CounterVec
 	aside       *prometheus.CounterVec
+	open        *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer, inFlight func() int) *metrics {
@@ -103,9 +116,11 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int) *metrics {
 		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_dead_letters_total",
 			Help: "Deliveries that ended unfulfilled, by reason."}, []string{"reason"}),
 		aside: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_deliveries_moved_aside_total",
-			Help: "Tasks moved aside because their endpoint could not be called, by why: cap or rate."}, []string{"why"}),
+			Help: "Tasks moved aside because their endpoint could not be called, by why: cap, rate or breaker."}, []string{"why"}),
 	}
-	reg.MustRegister(m.attempts, m.duration, m.deadLetters, m.aside, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	m.open = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "waybill_breaker_open",
+		Help: "1 for each endpoint that keeps failing, so that only probes are sent to it. Others are absent."}, []string{"endpoint_id"})
+	reg.MustRegister(m.attempts, m.duration, m.deadLetters, m.aside, m.open, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waybill_attempts_in_flight", Help: "Requests under way."}, func() float64 { return float64(inFlight()) }))
 	return m
 }

@@ -94,3 +94,29 @@ func add(a, b time.Duration) time.Duration {
 	}
 	return a + b
 }
+
+// Longest is how long the attempts of a policy that bounds their number can
+// take, each of them up to timeout.
+func (p Policy) Longest(timeout time.Duration) time.Duration {
+	most, total := p.Attempts(), time.Duration(0)
+	for range min(most, maxDelays+1) {
+		total = add(total, timeout)
+	}
+	for _, d := range p.Delays[:min(max(most-1, 0), len(p.Delays))] {
+		total = add(total, d+time.Duration(p.Stretch*float64(d)))
+	}
+	if !p.FullJitter() {
+		return total
+	}
+	// Beyond maxDelays attempts every wait has long reached the cap.
+	for n := range min(max(most-1, 0), maxDelays) {
+		total = add(total, ceiling(p, n))
+	}
+	if rest := most - 1 - maxDelays; rest > 0 {
+		total = add(total, time.Duration(min(float64(rest)*float64(p.Cap+timeout), math.MaxInt64/2)))
+	}
+	return min(total, maxLongest)
+}
+
+// maxLongest is the life of an event: nothing is attempted after it.
+const maxLongest = maxDelay
