@@ -122,7 +122,7 @@ func (f *endpointFlags) bindChange(flags *pflag.FlagSet, reason string) {
 func endpointCreate(s stdio) *cobra.Command {
 	var f endpointFlags
 	var set endpointSettings
-	var tenant, secret string
+	var tenant, secret, ordering string
 	c := &cobra.Command{
 		Use: "create", Short: "Create an endpoint and print its secret, this once",
 		Long: "Create an endpoint, enabled. Its secret is printed this once and cannot be shown again.",
@@ -135,7 +135,11 @@ func endpointCreate(s stdio) *cobra.Command {
 	f.target.bindEgress(c.Flags())
 	c.Flags().StringVar(&tenant, "tenant", control.DefaultTenant, "owner of the endpoint")
 	c.Flags().StringVar(&secret, "secret", "", "signing secret of your own, whsec_… or whsk_…, or @FILE (default: one is made)")
+	c.Flags().StringVar(&ordering, "ordering", "", "fifo: one delivery at a time, in the order of events; it cannot be changed later (default: no order)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if ordering != "" && ordering != string(registry.FIFO) {
+			return process.Usagef("--ordering %q: want fifo, or leave it out", ordering)
+		}
 		if set.url == "" {
 			return missing("url", "https://example.com/hooks")
 		}
@@ -158,6 +162,7 @@ func endpointCreate(s stdio) *cobra.Command {
 			Timeout: control.Duration(set.timeout), MaxInFlight: set.maxInFlight, Policy: policy,
 			DeliverWithin: control.Duration(set.deliverWithin)}
 		set.rules.spec(&spec)
+		spec.Ordering = registry.Ordering(ordering)
 		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
 			made, err := ctl.CreateEndpoint(ctx, spec, actorOr(f.actor))
 			if err != nil {

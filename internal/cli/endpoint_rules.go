@@ -87,6 +87,7 @@ func (f *fields) addRules(e control.Endpoint) {
 		}
 		f.add("policy for", typesText(r.Types)+": "+name)
 	}
+	f.add("ordering", string(e.Ordering))
 	if e.MaxPerSecond > 0 {
 		f.add("max per second", strconv.FormatFloat(e.MaxPerSecond, 'g', -1, 64))
 	}

@@ -38,6 +38,7 @@ type Endpoint struct {
 
 	Policies     []registry.PolicyRule `json:"policies,omitempty"` // for some event types; the first that matches wins
 	MaxPerSecond float64               `json:"max_per_second,omitempty"`
+	Ordering     registry.Ordering     `json:"ordering,omitempty"`
 }
 
 // Key is a signing key as the record knows it: never the key.
@@ -74,6 +75,7 @@ type EndpointSpec struct {
 
 	Policies     []registry.PolicyRule `json:"policies"`       // Optional: for some event types
 	MaxPerSecond float64               `json:"max_per_second"` // Optional: no limit
+	Ordering     registry.Ordering     `json:"ordering"`       // Optional: none; fifo. Cannot be changed
 }
 
 // EndpointPatch changes an endpoint: a nil field stays as it is.
@@ -134,7 +136,7 @@ func show(e registry.Endpoint, now time.Time) Endpoint {
 		Timeout: Duration(e.Timeout), MaxInFlight: e.MaxInFlight, Policy: e.Policy, DeliverWithin: Duration(e.DeliverWithin),
 		Revision: e.Revision, Change: e.Change, Reason: e.Reason,
 		UpdatedBy: e.UpdatedBy, UpdatedAt: e.UpdatedAt, CreatedAt: e.CreatedAt,
-		Policies: e.Policies, MaxPerSecond: e.MaxPerSecond}
+		Policies: e.Policies, MaxPerSecond: e.MaxPerSecond, Ordering: e.Ordering}
 	for _, s := range e.Secrets {
 		if ended(s, now) {
 			continue

@@ -8,6 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/retry"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 func TestWhatHoldsForADeliveryIsExplained(t *testing.T) {
@@ -77,4 +78,21 @@ func TestAnEventTypeThatIsWrongIsRefusedByField(t *testing.T) {
 	failed(t, err, control.CodeNotFound, "")
 	_, err = s.Explain(s.ctx, "ep_unknown", "a b", 0)
 	failed(t, err, control.CodeInvalid, "type")
+}
+
+func TestOnlySoManyEndpointsMayKeepOrder(t *testing.T) {
+	s := start(t, nil)
+	ordered := func(spec *control.EndpointSpec) { spec.Ordering = registry.FIFO }
+	var first control.WithSecret
+	for range streams.MaxFifo {
+		first = s.endpoint(ordered)
+	}
+	spec := control.EndpointSpec{URL: "https://hooks.example.com/in", Types: []string{"a.*"}, Ordering: registry.FIFO}
+	_, err := s.CreateEndpoint(s.ctx, spec, actor)
+	failed(t, err, control.CodeInvalid, "ordering")
+	s.endpoint(nil)
+	if _, err := s.DeleteEndpoint(s.ctx, first.Endpoint.ID, actor, ""); err != nil {
+		t.Fatal(err)
+	}
+	s.endpoint(ordered)
 }

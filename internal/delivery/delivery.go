@@ -35,6 +35,10 @@ type Delivery struct {
 	Responded       bool      // some attempt of this budget got a response
 	Due             time.Time // when the next attempt may start; zero: now
 
+	// Fifo says that the endpoint keeps order: every attempt is made from the
+	// message at the head of its own queue.
+	Fifo bool
+
 	Traceparent, Tracestate string
 
 	// Turn is when an endpoint with a rate limit of TurnOf per second may be
@@ -51,6 +55,9 @@ func (d Delivery) First(partitions int) *nats.Msg {
 	id := streams.DeliveryID(d.EventID, d.EndpointID)
 	if d.Replay != "" {
 		id = streams.ReplayDeliveryID(d.EventID, d.EndpointID, d.Replay)
+	}
+	if d.Fifo {
+		return d.message(streams.FifoSubject(d.EndpointID), id)
 	}
 	return d.message(streams.DeliverySubject(streams.Partition(d.EndpointID, partitions), d.EndpointID), id)
 }
@@ -86,6 +93,7 @@ func (d Delivery) message(subject, id string) *nats.Msg {
 		streams.HeaderReplay: d.Replay, streams.HeaderDeliverBy: formatTime(d.DeliverBy), streams.HeaderDue: formatTime(d.Due),
 		streams.HeaderTraceparent: d.Traceparent, streams.HeaderTracestate: d.Tracestate,
 		streams.HeaderTurn: formatTime(d.Turn), streams.HeaderTurnOf: formatRate(d.TurnOf),
+		streams.HeaderOrdering: map[bool]string{true: "fifo"}[d.Fifo],
 	} {
 		if value != "" {
 			h[name] = []string{value}
@@ -107,6 +115,7 @@ func Parse(h nats.Header, data []byte) (Delivery, error) {
 		Responded:   h.Get(streams.HeaderResponded) == "1",
 		Traceparent: h.Get(streams.HeaderTraceparent), Tracestate: h.Get(streams.HeaderTracestate),
 		Turn: p.time(streams.HeaderTurn, false), TurnOf: p.rate(streams.HeaderTurnOf),
+		Fifo:  h.Get(streams.HeaderOrdering) == "fifo",
 		Event: data,
 	}
 	if !ids.Valid(ids.Endpoint, d.EndpointID) {

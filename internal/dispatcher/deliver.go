@@ -35,6 +35,12 @@ func (d *Dispatcher) Deliver(ctx context.Context, m stage.Message) stage.Settlem
 		d.log.Error().Err(err).Str("subject", m.Subject).Uint64("seq", m.Seq).Msg("delivery.malformed")
 		return stage.Drop("malformed")
 	}
+	if task.Fifo {
+		if task, err = d.heads.resume(ctx, task); err != nil {
+			d.log.Warn().Err(err).Str("event_id", task.EventID).Msg("delivery.handed_back")
+			return stage.Later(transientPause)
+		}
+	}
 	if wait := time.Until(task.Due); wait > 0 {
 		return stage.Later(wait)
 	}
@@ -167,7 +173,7 @@ func budgetOf(task delivery.Delivery, endpoint *registry.Endpoint, rules []*regi
 // the others: from DELIVERIES into RETRY, where it waits.
 func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delivery.Delivery, parked time.Duration, why string) (stage.Settlement, error) {
 	d.metrics.aside.WithLabelValues(why).Inc()
-	if waiting := streams.RetrySubject(streams.Partition(task.EndpointID, d.o.Partitions), task.EndpointID); m.Subject == waiting {
+	if waiting := streams.RetrySubject(streams.Partition(task.EndpointID, d.o.Partitions), task.EndpointID); m.Subject == waiting || task.Fifo {
 		return stage.Later(parked), nil
 	}
 	task.Due, task.Turn, task.TurnOf = time.Now().Add(parked), time.Time{}, 0
@@ -220,7 +226,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	}
 	d.observe(task, endpoint, &r, result)
 	task.Responded = task.Responded || result.GotResponse
-	return stage.Done(), d.conclude(ctx, task, endpoint, number, decision)
+	return d.conclude(ctx, task, endpoint, number, decision)
 }
 
 // try makes the request, unless so much time has passed since the claim was made
@@ -293,29 +299,32 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 	d.log.Warn().Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Int("attempt", number).
 		Str("outcome", r.Outcome).Str("decision", r.Decision).Msg("attempt.resumed")
 	task.Responded = task.Responded || r.Status > 0
-	return stage.Done(), d.conclude(ctx, task, endpoint, number, decisionOf(r))
+	return d.conclude(ctx, task, endpoint, number, decisionOf(r))
 }
 
 // conclude stores what the decision asks for. It may be done twice: every
 // message it publishes has an id that follows from the decision.
-func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, number int, decision Decision) error {
+func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, number int, decision Decision) (stage.Settlement, error) {
 	task.Attempts, task.Spent, task.Turn, task.TurnOf = number, task.Spent+1, time.Time{}, 0
 	switch decision.Verdict {
 	case VerdictDelivered:
-		return nil
+		return stage.Done(), nil
 	case VerdictRetry:
 		task.Due = decision.RetryAt
+		if task.Fifo { // it stays at the head
+			return stage.Later(time.Until(task.Due)), d.heads.store(ctx, task)
+		}
 		_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
-		return err
+		return stage.Done(), err
 	case VerdictDeadLetter:
 		if decision.DisableEndpoint && endpoint != nil {
 			if err := d.disable(ctx, endpoint); err != nil {
-				return err
+				return stage.Settlement{}, err
 			}
 		}
-		return d.deadLetter(ctx, task, endpoint, decision)
+		return stage.Done(), d.deadLetter(ctx, task, endpoint, decision)
 	}
-	return fmt.Errorf("no such verdict: %q", decision.Verdict)
+	return stage.Settlement{}, fmt.Errorf("no such verdict: %q", decision.Verdict)
 }
 
 // deadLetter puts on record that the delivery ended unfulfilled.

@@ -63,6 +63,8 @@ type Dispatcher struct {
 	client   *Client
 	gates    *gates
 	rates    *rates
+	heads    heads
+	js       jetstream.JetStream
 	breakers *breakers
 	metrics  *metrics
 	loops    []*stage.Loop
@@ -102,6 +104,10 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 	if d.rates, err = openRates(ctx, js); err != nil {
 		return nil, err
 	}
+	if d.heads, err = openHeads(ctx, js); err != nil {
+		return nil, err
+	}
+	d.js = js
 	return d, d.openLoops(ctx, js)
 }
 
@@ -136,6 +142,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	for _, l := range d.loops {
 		g.Go(func() error { return l.Run(ctx) })
 	}
+	g.Go(func() error { return d.runFifo(ctx) })
 	err := g.Wait()
 	d.client.Close()
 	return err

@@ -32,7 +32,7 @@ func (d *Dispatcher) awaitTurn(ctx context.Context, m stage.Message, task delive
 			s, err = d.postpone(ctx, m, task, time.Now().Add(back), until, asideRate)
 			return turn, s, false, err
 		}
-		if time.Until(turn) > turnEarly {
+		if time.Until(turn) > turnEarly && !task.Fifo { // a head waits in its place
 			s, err = d.moveToTurn(ctx, task, turn, limit)
 			return turn, s, false, err
 		}

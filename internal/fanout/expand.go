@@ -100,7 +100,7 @@ func owed(m stage.Message, tenant string, e envelope.Event, matched []*registry.
 		d := delivery.Delivery{
 			EventID: e.ID, EndpointID: ep.ID, Tenant: tenant, Type: e.Type, EventSeq: m.Seq,
 			// The window starts when the event was stored: time in a queue counts.
-			OwedAt: m.StoredAt, DeliverBy: terms.DeliverBy,
+			OwedAt: m.StoredAt, DeliverBy: terms.DeliverBy, Fifo: ep.Ordering == registry.FIFO,
 			Traceparent: m.Header.Get(streams.HeaderTraceparent), Tracestate: m.Header.Get(streams.HeaderTracestate), Event: m.Data,
 		}
 		out.deliveries = append(out.deliveries, d)

@@ -77,7 +77,19 @@ type Endpoint struct {
 	Policies []PolicyRule `json:"policies,omitempty"`
 	// MaxPerSecond limits the requests of all dispatchers together. 0: no limit.
 	MaxPerSecond float64 `json:"max_per_second,omitempty"`
+	// Ordering is "" or FIFO: one delivery at a time, in the order of EVENTS. It
+	// never changes.
+	Ordering Ordering `json:"ordering,omitempty"`
 }
+
+// Ordering of an endpoint's deliveries.
+type Ordering string
+
+// FIFO delivers in the order of EVENTS, each when the one before has ended.
+const FIFO Ordering = "fifo"
+
+// Live says that the endpoint is not deleted.
+func (e *Endpoint) Live() bool { return e.State != Deleted }
 
 // Secret is a signing key and, during a rotation, the time it stops being used.
 type Secret struct {
@@ -180,6 +192,9 @@ func (e Endpoint) validateDelivery() error {
 	}
 	if r := e.MaxPerSecond; r != 0 && !(r >= MinMaxPerSecond && r <= MaxMaxPerSecond) {
 		return fmt.Errorf("max_per_second: %v; want %v to %v, or 0 for no limit", r, MinMaxPerSecond, MaxMaxPerSecond)
+	}
+	if e.Ordering != "" && e.Ordering != FIFO {
+		return fmt.Errorf("ordering: %q; want %q, or leave it out for none", e.Ordering, FIFO)
 	}
 	return validatePolicies(e.Policies)
 }

@@ -31,6 +31,7 @@ type snapshot struct {
 	byID     map[string]*Endpoint
 	byTenant map[string][]*Endpoint // in order of id
 	enabled  int
+	fifo     []*Endpoint
 	matches  sync.Map     // tenant + " " + type → []*Endpoint
 	cached   atomic.Int64 // entries of matches
 }
@@ -84,6 +85,10 @@ func (v *View) Current(ctx context.Context, id string) (*Endpoint, bool, error) 
 
 // Enabled counts the endpoints that can be owed something.
 func (v *View) Enabled() int { return v.snapshot.Load().enabled }
+
+// Fifo are the endpoints that keep order, deleted ones too. The result is
+// shared: it MUST NOT be changed.
+func (v *View) Fifo() []*Endpoint { return v.snapshot.Load().fifo }
 
 // Match returns the enabled endpoints of a tenant that subscribe to a type, in
 // order of id. The result is shared: it MUST NOT be changed.
@@ -143,6 +148,9 @@ func newSnapshot(byID map[string]*Endpoint) *snapshot {
 		s.byTenant[e.Tenant] = append(s.byTenant[e.Tenant], e)
 		if e.State == Enabled {
 			s.enabled++
+		}
+		if e.Ordering == FIFO {
+			s.fifo = append(s.fifo, e)
 		}
 	}
 	return s
