@@ -12,8 +12,9 @@ MODULES := . test/interop test/compose
 NODE_PACKAGES := test/interop/node/node_modules/.package-lock.json
 # The race detector needs a C compiler; without one, the tests run without it and say so.
 RACE ?= $(if $(shell command -v $${CC:-cc} gcc 2>/dev/null),-race)
-# Tests start servers and processes: more packages at once than cores only makes each of them late.
-TESTFLAGS ?= -p 2 -timeout 10m
+# Tests start servers and processes: more packages at once than cores only makes each of them late, but within a
+# package most tests wait.
+TESTFLAGS ?= -p 2 -parallel 4 -timeout 15m
 FUZZTIME ?= 30s
 
 ##@ Use

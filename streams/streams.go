@@ -25,6 +25,8 @@ const (
 
 	EndpointsBucket  = "endpoints"
 	EventTypesBucket = "event_types"
+	// EndpointHealthBucket says which endpoints fail, and since when.
+	EndpointHealthBucket = "endpoint_health"
 	// LeasesBucket says who does what only one may do at a time.
 	LeasesBucket = "leases"
 

@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/sealed"
 )
 
 func main() {
@@ -22,18 +23,26 @@ func main() {
 	var name string
 	var concurrency int
 	var policy egress.Policy
+	var keyFile string
+	var keys *sealed.Keyring
+	var proxyFlags process.Proxy
+	var proxy *egress.Proxy
 	os.Exit(process.Execute(process.StageCommand{
 		Name:  "dispatcher",
 		Short: "Make the attempts: send each delivery as a signed HTTP request",
 		Long: `Takes deliveries, sends each as a signed POST, decides what follows (delivered,
 another attempt at a later time, dead letter), and puts every attempt on record.
 Addresses that are not public are refused unless --egress-allow names them.
+It needs the keys that endpoints' secrets are encrypted with; no other stage does.
 Run any number beside each other.`,
-		Example: `  dispatcher --nats-url nats://127.0.0.1:4222
-  dispatcher --nats-url nats://127.0.0.1:4222 --egress-allow 10.20.0.0/16`,
+		Example: `  dispatcher --nats-url nats://127.0.0.1:4222 --secrets-key-file /etc/waybill/secrets.key
+  dispatcher --secrets-key-file /etc/waybill/secrets.key --egress-allow 10.20.0.0/16
+  dispatcher --secrets-key-file /etc/waybill/secrets.key --egress-proxy http://proxy.example.com:3128`,
 		HTTP: "127.0.0.1:8082",
 		Bind: func(f *pflag.FlagSet) {
 			f.StringSliceVar(&allow, "egress-allow", nil, "addresses that may be called although they are not public: CIDRs, comma-separated")
+			process.BindKeys(f, &keyFile, "one of the two is required")
+			proxyFlags.Bind(f)
 			f.StringVar(&name, "name", "", "this dispatcher's name on record, unique among all (default: host name and a random part)")
 			f.IntVar(&concurrency, "concurrency", 0, "deliveries in hand at once per consumer (0: 2048)")
 		},
@@ -44,7 +53,13 @@ Run any number beside each other.`,
 			if policy, err = egress.ParseAllow(allow); err != nil {
 				return fmt.Errorf("--egress-allow: %w", err)
 			}
-			return nil
+			if proxy, err = proxyFlags.Parse(policy); err != nil {
+				return err
+			}
+			if keys, err = process.LoadKeys(keyFile); err == nil && keys == nil {
+				err = fmt.Errorf("--secrets-key-file is missing: without the keys no request can be signed; give the file that the endpoints were made with, or %s, or make one with: waybill key generate", sealed.EnvKeys)
+			}
+			return err
 		},
 		Run: func(ctx context.Context, env *process.Env) error {
 			if name == "" {
@@ -55,13 +70,15 @@ Run any number beside each other.`,
 				name = ids.New(host+"-", time.Now())
 			}
 			view := registry.NewView(env.JS, env.Log)
-			stage, err := dispatcher.New(ctx, dispatcher.StageOptions{NC: env.NATS, View: view, Name: name, Egress: policy,
+			stage, err := dispatcher.New(ctx, dispatcher.StageOptions{NC: env.NATS, View: view, Name: name, Keys: keys,
+				Egress: policy, Proxy: proxy, ProxyNames: proxyFlags.Names,
 				Partitions: env.Settings.Partitions, Concurrency: concurrency, DrainTimeout: env.Settings.Drain,
 				Log: env.Log, Metrics: env.Metrics})
 			if err != nil {
 				return err
 			}
 			env.Health.Add("registry", view.Check)
+			env.Health.Add("secrets", stage.CheckKeys)
 			if err := env.Serve(); err != nil {
 				return err
 			}

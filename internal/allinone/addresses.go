@@ -23,6 +23,9 @@ type Addresses struct {
 	PID int `json:"pid"`
 	// EgressAllow are the networks that the dispatcher may call besides public ones.
 	EgressAllow []string `json:"egress_allow,omitempty"`
+	// SecretsKeyFile has the keys that endpoints' secrets are encrypted with;
+	// empty when they came from the environment.
+	SecretsKeyFile string `json:"secrets_key_file,omitempty"`
 	// NATSURL and ClickHouseDSN are those of servers that were already there
 	// (--nats-url, --clickhouse). They may hold passwords, so they are kept in
 	// the data directory's file alone.

@@ -27,6 +27,9 @@ func (w *Waybill) startStages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := w.openKeys(ctx, view); err != nil {
+		return err
+	}
 	for _, start := range []func(context.Context, *registry.View) error{w.startSink, w.startDispatcher, w.startFanout, w.startAPI} {
 		if err := start(ctx, view); err != nil {
 			return err
@@ -55,12 +58,14 @@ func (w *Waybill) startDispatcher(ctx context.Context, view *registry.View) erro
 	d, err := dispatcher.New(ctx, dispatcher.StageOptions{
 		NC: nc, View: view,
 		Name: w.name, Exclusive: true, // see installationName
-		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain,
+		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain, Group: w.groups(),
+		Keys: w.keys, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names,
 		Log: w.stageLog("dispatcher"), Metrics: w.metrics,
 	})
 	if err != nil {
 		return err
 	}
+	w.checkKeys = d.CheckKeys
 	w.work("dispatcher", w.o.Drain+stopMargin, d.Run)
 	return nil
 }
@@ -71,7 +76,7 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 		return err
 	}
 	f, err := fanout.New(ctx, fanout.Options{NC: nc, View: view, Partitions: w.partitions,
-		DrainTimeout: w.o.Drain, Log: w.stageLog("fanout"), Metrics: w.metrics})
+		DrainTimeout: w.o.Drain, Group: w.groups(), Log: w.stageLog("fanout"), Metrics: w.metrics})
 	if err != nil {
 		return err
 	}
@@ -82,3 +87,7 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 func (w *Waybill) stageLog(name string) zerolog.Logger {
 	return w.log.With().Str("stage", name).Logger()
 }
+
+// groups says whether stages store together what comes together: when each
+// write of the embedded server costs an fsync.
+func (w *Waybill) groups() bool { return w.nats != nil && w.o.Sync.Always }

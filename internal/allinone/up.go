@@ -22,6 +22,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/engine"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -37,6 +38,8 @@ type Options struct {
 	ClickHouseDSN    string // Optional: an existing server instead of the embedded engine
 	Sync             Sync   // of the embedded NATS server
 	EgressAllow      []string
+	EgressProxy      process.Proxy
+	SecretsKeyFile   string        // Optional: the environment's keys, or a file in the data directory
 	Partitions       int           // 0: what the data has, or 1
 	Drain            time.Duration // how long a stop waits for a stage's work in hand
 	AddressesFile    string        // Optional: where to write the addresses besides the data directory
@@ -47,6 +50,9 @@ type Options struct {
 type Waybill struct {
 	o          Options
 	egress     egress.Policy
+	proxy      *egress.Proxy // Optional
+	keys       *sealed.Keyring
+	checkKeys  func(context.Context) error
 	log        zerolog.Logger
 	cleanup    process.Cleanup
 	health     process.Health
@@ -75,6 +81,10 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 	if err != nil {
 		return nil, process.Usagef("--egress-allow: %w", err)
 	}
+	proxy, err := o.EgressProxy.Parse(policy)
+	if err != nil {
+		return nil, err
+	}
 	if o.ClickHouseDSN != "" {
 		db, err := ledger.New(o.ClickHouseDSN) // connects to nothing yet
 		if err != nil {
@@ -88,7 +98,7 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 			return nil, err
 		}
 	}
-	w = &Waybill{o: o, egress: policy, log: o.Log, metrics: process.NewMetrics(), failed: make(chan struct{})}
+	w = &Waybill{o: o, egress: policy, proxy: proxy, log: o.Log, metrics: process.NewMetrics(), failed: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.cleanup.Run(w.log))
@@ -114,6 +124,7 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 	if err := w.awaitReady(ctx); err != nil {
 		return w, err
 	}
+	w.watchKeys()
 	return w, w.announce()
 }
 

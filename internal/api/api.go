@@ -117,7 +117,7 @@ func status(code control.Code) int {
 		return http.StatusConflict
 	case control.CodeEventExpired:
 		return http.StatusGone
-	case control.CodeNoLedger:
+	case control.CodeNoLedger, control.CodeNoKey:
 		return http.StatusNotImplemented
 	case control.CodeUnavailable:
 		return http.StatusServiceUnavailable

@@ -33,7 +33,7 @@ func start(t testing.TB) *system {
 	nc := s.nats.Connect()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, err := control.New(ctx, control.Options{NC: nc, Ledger: s.ledger})
+	c, err := control.New(ctx, control.Options{NC: nc, Ledger: s.ledger, Keys: testkit.Keys(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -206,7 +206,7 @@ func TestThePageHasEveryRouteAndEveryCode(t *testing.T) {
 		}
 	}
 	for _, code := range []control.Code{control.CodeInvalid, control.CodeTooLarge, control.CodeNotFound, control.CodeConflict, control.CodeIDInUse,
-		control.CodeEndpointDisabled, control.CodeEndpointDeleted, control.CodeEventExpired, control.CodeNothingToReplay, control.CodeNoLedger, control.CodeUnavailable} {
+		control.CodeEndpointDisabled, control.CodeEndpointDeleted, control.CodeEventExpired, control.CodeNothingToReplay, control.CodeNoLedger, control.CodeNoKey, control.CodeUnavailable} {
 		if !strings.Contains(page, "`"+string(code)+"`") {
 			t.Errorf("the page lacks the code %s", code)
 		}

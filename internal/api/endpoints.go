@@ -80,11 +80,14 @@ func (a *API) updateEndpoint(w http.ResponseWriter, r *http.Request) (int, any, 
 	if err := q.failed(); err != nil {
 		return 0, nil, err
 	}
-	nulls, err := decode(w, r, &change, false, "policy")
+	nulls, err := decode(w, r, &change, false, "policy", "authorization", "client_certificate", "oauth2")
 	if err != nil {
 		return 0, nil, err
 	}
 	change.ClearPolicy = slices.Contains(nulls, "policy")
+	change.ClearAuthorization = slices.Contains(nulls, "authorization")
+	change.ClearClientCertificate = slices.Contains(nulls, "client_certificate")
+	change.ClearOAuth2 = slices.Contains(nulls, "oauth2")
 	e, err := a.c.UpdateEndpoint(r.Context(), r.PathValue("id"), change.EndpointPatch, actor(r), change.Reason)
 	return http.StatusOK, e, err
 }

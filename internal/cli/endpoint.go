@@ -23,7 +23,7 @@ func endpointCommand(s stdio) *cobra.Command {
 	return group("endpoint", "Create, change and look at endpoints",
 		"  waybill endpoint create --url https://example.com/hooks --types 'order.*'\n  waybill endpoint list",
 		endpointCreate(s), endpointList(s), endpointShow(s), endpointUpdate(s), endpointEnable(s),
-		endpointDisable(s), endpointDelete(s), endpointRotate(s), endpointTest(s))
+		endpointDisable(s), endpointDelete(s), endpointRotate(s), endpointReseal(s), endpointTest(s))
 }
 
 // endpointSettings are the flags that create and update share.
@@ -33,6 +33,7 @@ type endpointSettings struct {
 	timeout, deliverWithin                   time.Duration
 	maxInFlight                              int
 	rules                                    endpointRules
+	credentials                              credentialSettings
 }
 
 func (e *endpointSettings) bind(f *pflag.FlagSet) {
@@ -46,6 +47,7 @@ func (e *endpointSettings) bind(f *pflag.FlagSet) {
 	f.StringVar(&e.policy, "policy", "", "schedule of attempts: standard, urgent, a JSON object, or @FILE (default: standard, or urgent when there is a deadline)")
 	f.DurationVar(&e.deliverWithin, "deliver-within", 0, "deadline for events that bring none; 0s for none")
 	e.rules.bind(f)
+	e.credentials.bind(f)
 }
 
 // check finds what is wrong without asking anybody.
@@ -79,7 +81,7 @@ func (e *endpointSettings) check() (*retry.Policy, error) {
 	if e.deliverWithin < 0 {
 		return nil, process.Usagef("--deliver-within %s: want 0s or more", e.deliverWithin)
 	}
-	if err := e.rules.check(); err != nil {
+	if err := firstError(e.rules.check(), e.credentials.read()); err != nil {
 		return nil, err
 	}
 	return e.readPolicy()
@@ -127,12 +129,14 @@ func endpointCreate(s stdio) *cobra.Command {
 		Use: "create", Short: "Create an endpoint and print its secret, this once",
 		Long: "Create an endpoint, enabled. Its secret is printed this once and cannot be shown again.",
 		Example: `  waybill endpoint create --tenant acme --url https://example.com/hooks --types order.paid,refund.*
+  waybill endpoint create --url https://example.com/in --types '>' --client-cert c.pem --client-key k.pem --ca ca.pem
   waybill endpoint create --url https://example.com/urgent --types '>' --policy '{"delays":["1s","5s","30s"]}' -o json`,
 	}
 	f.bind(c.Flags())
 	bindActor(c.Flags(), &f.actor)
 	set.bind(c.Flags())
 	f.target.bindEgress(c.Flags())
+	f.target.bindKeys(c.Flags())
 	c.Flags().StringVar(&tenant, "tenant", control.DefaultTenant, "owner of the endpoint")
 	c.Flags().StringVar(&secret, "secret", "", "signing secret of your own, whsec_… or whsk_…, or @FILE (default: one is made)")
 	c.Flags().StringVar(&ordering, "ordering", "", "fifo: one delivery at a time, in the order of events; it cannot be changed later (default: no order)")
@@ -163,6 +167,7 @@ func endpointCreate(s stdio) *cobra.Command {
 			DeliverWithin: control.Duration(set.deliverWithin)}
 		set.rules.spec(&spec)
 		spec.Ordering = registry.Ordering(ordering)
+		set.credentials.addTo(&spec)
 		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
 			made, err := ctl.CreateEndpoint(ctx, spec, actorOr(f.actor))
 			if err != nil {
@@ -179,13 +184,17 @@ func endpointUpdate(s stdio) *cobra.Command {
 	var set endpointSettings
 	c := &cobra.Command{
 		Use: "update ENDPOINT", Short: "Change settings of an endpoint",
-		Long:    "Change the settings that are named; the others stay. It takes effect at the next attempt of every delivery.",
+		Long: `Change the settings that are named; the others stay. It takes effect at the next
+attempt of every delivery. --header replaces all headers. Credentials do not follow
+an endpoint to another server, or to other issuers of its certificate: give them again.`,
 		Example: "  waybill endpoint update ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --timeout 5s --policy urgent --reason 'slow since the move'",
 		Args:    oneArg("endpoint id", "waybill endpoint update ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --timeout 5s"),
 	}
 	f.bindChange(c.Flags(), "why, for the record")
 	set.bind(c.Flags())
 	f.target.bindEgress(c.Flags())
+	f.target.bindKeys(c.Flags())
+	set.credentials.bindRemove(c.Flags())
 	c.Flags().Lookup("policy").Usage = "schedule of attempts: standard, urgent, default, a JSON object, or @FILE"
 	c.RunE = func(c *cobra.Command, args []string) error {
 		policy, err := set.check()
@@ -238,6 +247,7 @@ func (e *endpointSettings) patch(f *pflag.FlagSet, policy *retry.Policy) control
 		p.Policy, p.ClearPolicy = policy, policy == nil
 	}
 	e.rules.patch(f, &p)
+	e.credentials.addToPatch(f, &p)
 	return p
 }
 

@@ -78,6 +78,7 @@ func endpointRotate(s stdio) *cobra.Command {
 		Args:    oneArg("endpoint id", "waybill endpoint rotate-secret ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
 	f.bindChange(c.Flags(), "why, for the record")
+	f.target.bindKeys(c.Flags())
 	c.Flags().DurationVar(&overlap, "overlap", control.DefaultOverlap, "how long the present secret signs beside the new one; 0s ends it at once")
 	c.Flags().StringVar(&secret, "secret", "", "secret of your own, or @FILE (default: one is made)")
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -93,8 +93,12 @@ func printEndpoint(s stdio, out format, e control.Endpoint) error {
 	if e.DeliverWithin > 0 {
 		f.add("deliver within", e.DeliverWithin.String())
 	}
+	addCredentials(&f, e)
 	f.add("revision", fmt.Sprintf("%d, %s by %s at %s", e.Revision, e.Change, e.UpdatedBy, moment(e.UpdatedAt)))
 	f.add("reason", e.Reason)
+	for _, w := range e.Warnings {
+		f.add("warning", w)
+	}
 	return f.write(s.out)
 }
 

@@ -44,6 +44,7 @@ Exit status: 0 done, 1 failed, 2 wrong use.`,
 		replayCommand(s),
 		eventTypeCommand(s),
 		policyCommand(s),
+		keyCommand(s),
 		streamsCommand(s),
 	)
 	return root

@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -28,12 +29,16 @@ func (t *target) withControl(ctx context.Context, do func(context.Context, *cont
 	if err != nil {
 		return process.Usagef("--egress-allow: %w", err)
 	}
+	keys, err := t.keys(at)
+	if err != nil {
+		return err
+	}
 	nc, _, err := t.connectNATS(ctx)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	o := control.Options{NC: nc, Egress: policy}
+	o := control.Options{NC: nc, Egress: policy, Keys: keys}
 	if at.clickhouse != "" {
 		l, closeLedger, err := openLedger(at.clickhouse)
 		if err != nil {
@@ -47,6 +52,19 @@ func (t *target) withControl(ctx context.Context, do func(context.Context, *cont
 		return err
 	}
 	return explain(do(ctx, c))
+}
+
+// keys are those of the flag or the environment, else those of the running
+// waybill up. None is no error: not every change seals something.
+func (t *target) keys(at found) (*sealed.Keyring, error) {
+	if !t.needsKeys {
+		return nil, nil
+	}
+	keys, err := process.LoadKeys(t.secretsKeyFile)
+	if err != nil || keys != nil || at.secretsKeyFile == "" {
+		return keys, err
+	}
+	return sealed.Open(at.secretsKeyFile)
 }
 
 // explain turns what control refuses as wrong input into wrong use.

@@ -32,6 +32,14 @@ type target struct {
 	data, addresses    string
 	dataFlag           string // how the data directory's flag is called here
 	egressAllow        []string
+	secretsKeyFile     string
+	needsKeys          bool // of the running waybill up, unless the flag says which
+}
+
+// bindKeys is for commands that seal a secret.
+func (t *target) bindKeys(f *pflag.FlagSet) {
+	t.needsKeys = true
+	process.BindKeys(f, &t.secretsKeyFile, "default: that of the running waybill up")
 }
 
 // bindEgress is for commands that check an endpoint's URL.
@@ -56,12 +64,13 @@ type found struct {
 	natsURL, clickhouse string
 	how                 string // for errors: where the addresses come from
 	egressAllow         []string
+	secretsKeyFile      string // of the running waybill up
 }
 
 // find decides what to connect to; nothing is connected yet.
 func (t *target) find() (found, error) {
 	out := found{natsURL: t.natsURL, clickhouse: t.clickhouse, how: "the flags", egressAllow: t.egressAllow}
-	if out.natsURL != "" && out.clickhouse != "" {
+	if out.natsURL != "" && out.clickhouse != "" && t.secretsKeyFile != "" {
 		return out, nil
 	}
 	a, how, err := t.read()
@@ -75,6 +84,9 @@ func (t *target) find() (found, error) {
 	out.how = how
 	if len(out.egressAllow) == 0 {
 		out.egressAllow = a.EgressAllow
+	}
+	if t.natsURL == "" || t.natsURL == a.NATSURL { // else it is another deployment's
+		out.secretsKeyFile = a.SecretsKeyFile
 	}
 	if out.natsURL == "" {
 		out.natsURL = first(a.NATSURL, prefixed("nats://", a.NATS))

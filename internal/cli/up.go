@@ -37,6 +37,8 @@ func (f *upFlags) bind(flags *pflag.FlagSet, level string) {
 	flags.StringVar(&f.o.ClickHouseDSN, "clickhouse", "", "use this ClickHouse server instead of the embedded engine, clickhouse://user:password@host:9000/database")
 	flags.StringVar(&f.sync, "sync", "always", "when the embedded NATS server makes what it stored safe from a power cut: always, or every so often, such as 1s")
 	flags.StringSliceVar(&f.o.EgressAllow, "egress-allow", nil, "networks (CIDR) that may be called although they are private, loopback or otherwise special; repeatable, comma-separated")
+	f.o.EgressProxy.Bind(flags)
+	process.BindKeys(flags, &f.o.SecretsKeyFile, "default: DATA/keys/secrets.key, made at the first start")
 	flags.IntVar(&f.o.Partitions, "partitions", 0, "partitions of the delivery queues, 1 to 100; never fewer than before (default: what the data has, or 1)")
 	flags.DurationVar(&f.o.Drain, "drain-timeout", 5*time.Second, "how long an orderly stop waits for attempts under way")
 	flags.StringVar(&f.o.AddressesFile, "addresses", "", "write the addresses to this file as JSON once everything works")
@@ -85,10 +87,14 @@ that everything works. All data is in --data; kill -9 and a restart lose nothing
 
 --addresses FILE and DATA/addresses.json hold a JSON object with http, nats,
 clickhouse_native and clickhouse_http, each host:port, and pid.
-Stop with Ctrl-C or SIGTERM; a second one ends the process at once.`,
+Stop with Ctrl-C or SIGTERM; a second one ends the process at once.
+
+The secrets of endpoints are encrypted with the keys in DATA/keys/secrets.key,
+which is made at the first start: keep a copy of it, apart from the data.`,
 		Example: `  waybill up
   waybill up --data /var/lib/waybill --http 0.0.0.0:8080 --log-format json
   waybill up --egress-allow 10.20.0.0/16 --egress-allow 127.0.0.0/8
+  waybill up --secrets-key-file /etc/waybill/secrets.key
   waybill up --nats-url nats://nats.internal:4222 --clickhouse clickhouse://waybill:secret@ch.internal:9000/waybill`,
 	}
 	f.bind(c.Flags(), "info")

@@ -20,6 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -35,6 +36,9 @@ type Options struct {
 	// Egress MUST be the dispatchers' policy: an endpoint that could never be
 	// called is refused.
 	Egress egress.Policy
+	// Keys seal what endpoints keep secret. Optional: without them what needs
+	// one fails with CodeNoKey.
+	Keys *sealed.Keyring
 	// MaxEventBytes bounds one event. Optional: envelope.MaxEventBytes.
 	MaxEventBytes int
 	// AckTimeout bounds the wait for one acknowledgement. Optional: eventlog.DefaultAckTimeout.
@@ -84,6 +88,9 @@ const (
 
 // checkActor keeps an action from going on record without a name.
 func checkActor(actor string) error {
+	if strings.EqualFold(strings.TrimSpace(actor), registry.ActorWaybill) {
+		return invalid("actor", "%q is what Waybill does of itself; say who you are", actor)
+	}
 	return checkText("actor", "say who does this", actor, maxActor, true)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/internal/testkit"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -27,15 +28,16 @@ type system struct {
 	now    time.Time
 	ctx    context.Context
 	store  *registry.Store
+	keys   *sealed.Keyring
 }
 
 func start(t testing.TB, change func(*control.Options)) *system {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
-	s := &system{t: t, nats: testkit.NATS(t), ledger: &ledger{events: map[string]control.EventRecord{}}, ctx: ctx,
+	s := &system{t: t, nats: testkit.NATS(t), keys: testkit.Keys(t), ledger: &ledger{events: map[string]control.EventRecord{}}, ctx: ctx,
 		now: time.Date(2026, 8, 19, 14, 0, 0, 0, time.UTC)}
-	o := control.Options{NC: s.nats.Connect(), Ledger: s.ledger, Now: func() time.Time { return s.now }}
+	o := control.Options{NC: s.nats.Connect(), Ledger: s.ledger, Keys: s.keys, Now: func() time.Time { return s.now }}
 	if change != nil {
 		change(&o)
 	}
@@ -201,7 +203,11 @@ func TestEachSchemeGetsAKeyThatSigns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		keys, err := stored.Keys(s.now)
+		opened, err := stored.Open(s.keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, err := opened.Keys(s.now)
 		if err != nil || len(keys) != 1 || keys[0].Reveal() != made.Secret {
 			t.Errorf("%s: stored keys %v (%v)", scheme, keys, err)
 		}

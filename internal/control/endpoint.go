@@ -28,6 +28,17 @@ type Endpoint struct {
 	// delivery has a deadline.
 	Policy        *retry.Policy `json:"policy,omitempty"`
 	DeliverWithin Duration      `json:"deliver_within,omitzero"`
+	DisableAfter  Duration      `json:"disable_after"` // 0s: never
+
+	// What requests carry and connections use, without what is secret of it.
+	Headers           []string           `json:"headers,omitempty"`       // names
+	Authorization     string             `json:"authorization,omitempty"` // its scheme, such as Bearer
+	ClientCertificate *ClientCertificate `json:"client_certificate,omitempty"`
+	CA                []Certificate      `json:"ca,omitempty"`
+	OAuth2            *OAuth2            `json:"oauth2,omitempty"`
+	EgressProxy       string             `json:"egress_proxy,omitempty"`
+	// Warnings are for people: a certificate that ends soon.
+	Warnings []string `json:"warnings,omitempty"`
 
 	Revision  uint64    `json:"revision"`
 	Change    string    `json:"change"`
@@ -72,6 +83,14 @@ type EndpointSpec struct {
 	MaxInFlight   int           `json:"max_in_flight"` // Optional: 32
 	Policy        *retry.Policy `json:"policy"`        // Optional
 	DeliverWithin Duration      `json:"deliver_within"`
+	DisableAfter  *Duration     `json:"disable_after"` // Optional: 120h. 0s: never
+
+	Headers           map[string]string      `json:"headers"`
+	Authorization     *AuthorizationSpec     `json:"authorization"`
+	ClientCertificate *ClientCertificateSpec `json:"client_certificate"`
+	CA                string                 `json:"ca"` // PEM
+	OAuth2            *OAuth2Spec            `json:"oauth2"`
+	EgressProxy       string                 `json:"egress_proxy"`
 
 	Policies     []registry.PolicyRule `json:"policies"`       // Optional: for some event types
 	MaxPerSecond float64               `json:"max_per_second"` // Optional: no limit
@@ -90,6 +109,18 @@ type EndpointPatch struct {
 	Policy          *retry.Policy    `json:"policy"`
 	ClearPolicy     bool             `json:"-"`              // back to the default
 	DeliverWithin   *Duration        `json:"deliver_within"` // 0s: no deadline
+	DisableAfter    *Duration        `json:"disable_after"`  // 0s: never
+
+	Headers           *map[string]string     `json:"headers"` // all of them; {}: none
+	Authorization     *AuthorizationSpec     `json:"authorization"`
+	ClientCertificate *ClientCertificateSpec `json:"client_certificate"`
+	CA                *string                `json:"ca"` // "": none
+	OAuth2            *OAuth2Spec            `json:"oauth2"`
+	EgressProxy       *string                `json:"egress_proxy"` // "": the dispatchers'
+
+	ClearAuthorization     bool `json:"-"`
+	ClearClientCertificate bool `json:"-"`
+	ClearOAuth2            bool `json:"-"`
 
 	Policies     *[]registry.PolicyRule `json:"policies"`       // []: none
 	MaxPerSecond *float64               `json:"max_per_second"` // 0: no limit
@@ -113,6 +144,9 @@ func (p EndpointPatch) apply(e *registry.Endpoint) {
 	set((*time.Duration)(p.Timeout), &e.Timeout)
 	set(p.MaxInFlight, &e.MaxInFlight)
 	set((*time.Duration)(p.DeliverWithin), &e.DeliverWithin)
+	set((*time.Duration)(p.DisableAfter), &e.DisableAfter)
+	set(p.CA, &e.CA)
+	set(p.EgressProxy, &e.EgressProxy)
 	set(p.Policies, &e.Policies)
 	set(p.MaxPerSecond, &e.MaxPerSecond)
 	if p.ClearPolicy {
@@ -134,26 +168,14 @@ func show(e registry.Endpoint, now time.Time) Endpoint {
 	out := Endpoint{ID: e.ID, Tenant: e.Tenant, URL: e.URL, Types: e.Types, Description: e.Description,
 		State: e.State, StateReason: e.StateReason, Scheme: e.Scheme, SignatureHeader: e.SignatureHeader, Keys: []Key{},
 		Timeout: Duration(e.Timeout), MaxInFlight: e.MaxInFlight, Policy: e.Policy, DeliverWithin: Duration(e.DeliverWithin),
-		Revision: e.Revision, Change: e.Change, Reason: e.Reason,
+		DisableAfter: Duration(e.DisableAfter), Revision: e.Revision, Change: e.Change, Reason: e.Reason,
 		UpdatedBy: e.UpdatedBy, UpdatedAt: e.UpdatedAt, CreatedAt: e.CreatedAt,
 		Policies: e.Policies, MaxPerSecond: e.MaxPerSecond, Ordering: e.Ordering}
 	for _, s := range e.Secrets {
-		if ended(s, now) {
-			continue
+		if !s.Ended(now) {
+			out.Keys = append(out.Keys, Key{ID: s.KeyID, ExpiresAt: s.ExpiresAt, PublicKey: s.PublicKey})
 		}
-		k, err := envelope.ParseSecretFor(e.Scheme, s.Secret)
-		if err != nil {
-			continue
-		}
-		key := Key{ID: k.ID, ExpiresAt: s.ExpiresAt}
-		if public, ok := k.Public(); ok {
-			key.PublicKey = public.Reveal()
-		}
-		out.Keys = append(out.Keys, key)
 	}
+	showCredentials(e, now, &out)
 	return out
-}
-
-func ended(s registry.Secret, now time.Time) bool {
-	return !s.ExpiresAt.IsZero() && !now.Before(s.ExpiresAt)
 }

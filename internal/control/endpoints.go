@@ -24,16 +24,25 @@ func (c *Control) CreateEndpoint(ctx context.Context, spec EndpointSpec, actor s
 	if err := c.checkURL(spec.URL); err != nil {
 		return WithSecret{}, err
 	}
+	ring, err := c.keys()
+	if err != nil {
+		return WithSecret{}, err
+	}
 	key, err := secretFor(spec.Scheme, spec.Secret)
 	if err != nil {
 		return WithSecret{}, err
 	}
 	e := registry.Endpoint{ID: ids.New(ids.Endpoint, c.o.Now()), Tenant: spec.Tenant, URL: spec.URL,
 		Types: distinct(spec.Types), Description: spec.Description, State: registry.Enabled,
-		Scheme: spec.Scheme, SignatureHeader: spec.SignatureHeader, Secrets: []registry.Secret{{Secret: key.Reveal()}},
+		Scheme: spec.Scheme, SignatureHeader: spec.SignatureHeader,
 		Timeout: time.Duration(spec.Timeout), MaxInFlight: spec.MaxInFlight,
-		Policy: spec.Policy, DeliverWithin: time.Duration(spec.DeliverWithin),
+		Policy: spec.Policy, DeliverWithin: time.Duration(spec.DeliverWithin), DisableAfter: registry.DefaultDisableAfter, CA: spec.CA, EgressProxy: spec.EgressProxy,
 		Policies: spec.Policies, MaxPerSecond: spec.MaxPerSecond, Ordering: spec.Ordering}
+	set((*time.Duration)(spec.DisableAfter), &e.DisableAfter)
+	e.Secrets = []registry.Secret{e.SealSecret(ring, key)}
+	if err := c.applyCredentials(spec.credentials(), &e); err != nil {
+		return WithSecret{}, err
+	}
 	if err := e.Validate(); err != nil {
 		return WithSecret{}, rejected(err)
 	}
@@ -161,8 +170,14 @@ func (c *Control) UpdateEndpoint(ctx context.Context, id string, p EndpointPatch
 		p.Types = &types
 	}
 	return c.change(ctx, id, actor, "updated", reason, func(e *registry.Endpoint) error {
-		was := e.Scheme
+		was, before := e.Scheme, e.Destination()
 		p.apply(e)
+		if err := p.follow(e, before); err != nil {
+			return err
+		}
+		if err := c.applyCredentials(p.credentials(), e); err != nil {
+			return err
+		}
 		if (was == envelope.SchemeEd25519) != (e.Scheme == envelope.SchemeEd25519) {
 			return invalid("scheme", "cannot change from %s to %s: the keys are of another kind; make a new endpoint", was, e.Scheme)
 		}
@@ -180,6 +195,9 @@ func (c *Control) UpdateEndpoint(ctx context.Context, id string, p EndpointPatch
 // from now on. reason is optional.
 func (c *Control) EnableEndpoint(ctx context.Context, id, actor, reason string) (Endpoint, error) {
 	return c.change(ctx, id, actor, "enabled", reason, func(e *registry.Endpoint) error {
+		if e.State != registry.Enabled {
+			e.EnabledAt = c.o.Now().UTC()
+		}
 		e.State, e.StateReason = registry.Enabled, ""
 		return nil
 	})
@@ -202,6 +220,7 @@ func (c *Control) DisableEndpoint(ctx context.Context, id, actor, reason string)
 func (c *Control) DeleteEndpoint(ctx context.Context, id, actor, reason string) (Endpoint, error) {
 	return c.change(ctx, id, actor, "deleted", reason, func(e *registry.Endpoint) error {
 		e.State, e.StateReason = registry.Deleted, reason
+		e.DropCredentials()
 		return nil
 	})
 }

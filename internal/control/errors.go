@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -29,6 +30,7 @@ const (
 	CodeEventExpired     Code = "event_expired"     // EVENTS no longer holds the event
 	CodeNothingToReplay  Code = "nothing_to_replay" // every target was skipped
 	CodeNoLedger         Code = "no_ledger"         // started without ClickHouse
+	CodeNoKey            Code = "no_secrets_key"    // started without a secrets key, or without the one that is needed
 	CodeUnavailable      Code = "unavailable"       // NATS or ClickHouse did not answer: repeat
 )
 
@@ -98,6 +100,8 @@ func failed(err error) error {
 		return known
 	case errors.Is(err, registry.ErrNotFound), errors.Is(err, registry.ErrNoEventType):
 		return &Error{Code: CodeNotFound, Err: err}
+	case errors.Is(err, sealed.ErrUnknownKey):
+		return &Error{Code: CodeNoKey, Err: err}
 	case errors.Is(err, registry.ErrConflict):
 		return &Error{Code: CodeConflict, Err: err}
 	case errors.As(err, &inUse):

@@ -17,9 +17,9 @@ type Terms struct {
 	Type       string `json:"type"`
 
 	DeliverWithin Duration        `json:"deliver_within,omitzero"` // absent: no deadline
-	DeadlineFrom  registry.Origin `json:"deadline_from"`
+	DeadlineFrom  registry.Source `json:"deadline_from"`
 	Policy        retry.Policy    `json:"policy"`
-	PolicyFrom    registry.Origin `json:"policy_from"`
+	PolicyFrom    registry.Source `json:"policy_from"`
 
 	// AttemptsEnd is when attempts end; absent: after the last one. EndedBy is
 	// deadline, window or attempts.

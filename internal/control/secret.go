@@ -61,21 +61,25 @@ func (c *Control) RotateSecret(ctx context.Context, id string, r Rotation, actor
 	if overlap < 0 || overlap > maxOverlap {
 		return WithSecret{}, invalid("overlap", "%s; want 0s to %s", Duration(overlap), Duration(maxOverlap))
 	}
+	ring, err := c.keys()
+	if err != nil {
+		return WithSecret{}, err
+	}
 	var key envelope.Key
 	e, err := c.change(ctx, id, actor, "secret_rotated", r.Reason, func(e *registry.Endpoint) (err error) {
 		if key, err = secretFor(e.Scheme, r.Secret); err != nil {
 			return err
 		}
 		now := c.o.Now().UTC()
-		kept := []registry.Secret{{Secret: key.Reveal()}}
+		kept := []registry.Secret{e.SealSecret(ring, key)}
 		for _, s := range e.Secrets {
 			if s.ExpiresAt.IsZero() {
 				s.ExpiresAt = now.Add(overlap)
 			}
-			if ended(s, now) {
+			if s.Ended(now) {
 				continue
 			}
-			if s.Secret == key.Reveal() {
+			if s.KeyID == key.ID {
 				return invalid("secret", "the endpoint has this secret already; bring another one")
 			}
 			kept = append(kept, s)

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/redact"
+	"github.com/waybill-dev/waybill/internal/registry"
 )
 
 const (
@@ -44,6 +46,12 @@ type Options struct {
 	// Default: redact.Default.
 	Redact func([]byte) ([]byte, int)
 
+	// Proxy is asked for tunnels to every receiver whose endpoint names no other.
+	// Optional. It gets checked addresses, or with ProxyNames host names, which it
+	// looks up itself.
+	Proxy      *egress.Proxy
+	ProxyNames bool
+
 	RootCAs  *x509.CertPool   // Optional; default: the system's. Verification cannot be turned off.
 	Resolver *net.Resolver    // Optional; default: the system's.
 	Now      func() time.Time // Optional; default: time.Now.
@@ -54,13 +62,23 @@ type Request struct {
 	URL     string
 	Body    []byte        // MUST NOT change until Try has returned.
 	Header  http.Header   // Complete: signature, ids, content type. Not modified.
-	Timeout time.Duration // For the whole exchange. 0: the Client's.
+	Timeout time.Duration // For the whole exchange, a token for it included. 0: the Client's.
+
+	// Owner is the endpoint. Required with Connection or OAuth2.
+	Owner      string
+	Connection *registry.Connection        // nil: as every other endpoint connects
+	OAuth2     *registry.ClientCredentials // nil: Header has what there is of authorization
+	Sensitive  []string                    // Values that MUST NOT go on record, whatever the receiver answers.
+
+	token      string // Set by Try.
+	tokenFresh bool   // It was got for this attempt.
 }
 
 // Result is everything the HTTP layer knows about one attempt. Durations are of
 // the call alone; a part that did not happen is 0.
 type Result struct {
 	StartedAt time.Time
+	Auth      time.Duration // Getting an access token.
 	Resolve   time.Duration // DNS.
 	Connect   time.Duration // TCP, over all addresses tried.
 	TLS       time.Duration
@@ -95,8 +113,13 @@ func (r Result) Facts() Facts {
 // Client makes attempts. It is safe for concurrent use.
 type Client struct {
 	opts      Options
-	transport *http.Transport
+	transport *http.Transport // Of all endpoints that connect in no way of their own.
+	pool      *pool           // Of those that do.
+	tokens    tokens
 	buffers   sync.Pool // Of *bodyBuffer.
+
+	closing context.Context // Ends with Close.
+	close   context.CancelFunc
 }
 
 // NewClient returns a Client. Close it to drop its idle connections.
@@ -113,11 +136,11 @@ func NewClient(o Options) *Client {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Client{
-		opts:      o,
-		transport: newTransport(o),
-		buffers:   sync.Pool{New: func() any { return new(bodyBuffer) }},
-	}
+	c := &Client{opts: o, pool: newPool(o, maxIdentities), tokens: tokens{by: map[string]*token{}},
+		buffers: sync.Pool{New: func() any { return new(bodyBuffer) }}}
+	c.transport, _ = newTransport(o, nil, nil) // It fails for an endpoint's own connection only.
+	c.closing, c.close = context.WithCancel(context.Background())
+	return c
 }
 
 func setDefault[T comparable](v *T, d T) {
@@ -127,8 +150,25 @@ func setDefault[T comparable](v *T, d T) {
 	}
 }
 
-// Close closes idle connections. Attempts that are running are not affected.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+// Close closes idle connections. Attempts that are running are not affected,
+// but for those that wait for an access token.
+func (c *Client) Close() {
+	c.close()
+	c.transport.CloseIdleConnections()
+	c.pool.close()
+}
+
+// transportOf returns the transport to use and what MUST be called after use.
+func (c *Client) transportOf(owner string, via *registry.Connection) (*http.Transport, func(), error) {
+	if via == nil {
+		return c.transport, func() {}, nil
+	}
+	e, err := c.pool.acquire(owner, via)
+	if err != nil {
+		return nil, nil, err
+	}
+	return e.transport, func() { c.pool.release(e) }, nil
+}
 
 // Causes of the end of an attempt's context.
 var (
@@ -158,18 +198,8 @@ func (c *Client) Try(ctx context.Context, r Request) Result {
 	}
 	attempt, cancel := context.WithDeadlineCause(ctx, x.limit, errAttemptTimeout)
 	defer cancel()
-
-	resp, err := c.roundTrip(x.attach(attempt), r, x)
-	switch {
-	case err != nil:
-		res.fail(outcomeOf(attempt, err, x))
-		res.setInterim(x)
-	case x.tooEarly(resp.ProtoMajor):
-		cancel() // So that the connection cannot be used again.
-		_ = resp.Body.Close()
-		res.fail(OutcomeBadResponse, earlyText)
-	default:
-		c.readResponse(attempt, resp, x.limit, &res)
+	if c.authorize(attempt, &r, x, &res) {
+		c.exchange(attempt, cancel, r, x, &res)
 	}
 	now := c.opts.Now()
 	res.Total = now.Sub(x.started)
@@ -177,16 +207,71 @@ func (c *Client) Try(ctx context.Context, r Request) Result {
 	return res
 }
 
+// authorize gets the access token that the request needs, if any. When it
+// cannot, the attempt ends here, on record as such, and nothing is sent to the
+// receiver.
+func (c *Client) authorize(ctx context.Context, r *Request, x *exchange, res *Result) bool {
+	if r.OAuth2 == nil {
+		return true
+	}
+	value, fresh, err := c.token(ctx, *r, x.limit)
+	res.Auth = c.opts.Now().Sub(x.started)
+	if err != nil {
+		res.fail(OutcomeAuthFailure, safeText(err.Error(), nil))
+		if ctx.Err() != nil {
+			if o, text, ok := ended(ctx, x.limit); ok && o == OutcomeInterrupted {
+				res.fail(o, text)
+			} else {
+				res.Err = "the token endpoint: no answer in time"
+			}
+		}
+		return false
+	}
+	r.token, r.tokenFresh = value, fresh
+	r.Sensitive = append(slices.Clip(r.Sensitive), value)
+	return true
+}
+
+// exchange makes the request and reads the answer.
+func (c *Client) exchange(ctx context.Context, cancel context.CancelFunc, r Request, x *exchange, res *Result) {
+	transport, release, err := c.transportOf(r.Owner, r.Connection)
+	if err != nil {
+		res.fail(OutcomeConnectionFailed, safeText(err.Error(), nil))
+		return
+	}
+	defer release()
+	resp, err := c.roundTrip(x.attach(ctx), transport, r, x)
+	switch {
+	case err != nil:
+		res.fail(outcomeOf(ctx, err, x))
+		res.setInterim(x)
+	case x.tooEarly(resp.ProtoMajor):
+		cancel() // So that the connection cannot be used again.
+		_ = resp.Body.Close()
+		res.fail(OutcomeBadResponse, earlyText)
+	default:
+		c.readResponse(ctx, resp, x.limit, r.Sensitive, res)
+	}
+	if r.OAuth2 != nil && res.Status == http.StatusUnauthorized {
+		c.tokens.reject(r.Owner, r.token)
+		// One that had served before may have been withdrawn since: the next
+		// attempt brings a new one. A new one that is refused will be again.
+		if !r.tokenFresh {
+			res.fail(OutcomeAuthFailure, "the receiver did not take the access token; the next attempt brings a new one")
+		}
+	}
+}
+
 // roundTrip sends the request. It takes another connection only while no byte of
 // the request has left this machine: an idle connection that the receiver had
 // closed costs no attempt, and the receiver cannot have seen anything of it.
-func (c *Client) roundTrip(ctx context.Context, r Request, x *exchange) (*http.Response, error) {
+func (c *Client) roundTrip(ctx context.Context, transport *http.Transport, r Request, x *exchange) (*http.Response, error) {
 	for stale := 0; ; stale++ {
 		req, err := c.newPost(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		resp, err := c.transport.RoundTrip(req)
+		resp, err := transport.RoundTrip(req)
 		if err == nil || ctx.Err() != nil || stale >= maxStaleDials || !x.nothingSent() {
 			return resp, err
 		}
@@ -219,6 +304,9 @@ func (c *Client) newPost(ctx context.Context, r Request) (*http.Request, error) 
 	}
 	if _, ok := req.Header["User-Agent"]; !ok {
 		req.Header.Set("User-Agent", c.opts.UserAgent)
+	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	return req, nil
 }

@@ -56,9 +56,12 @@ func outcomeOf(ctx context.Context, err error, x *exchange) (Outcome, string) {
 		blocked   *egress.BlockedError
 		dns       *net.DNSError
 		handshake *tlsError
+		proxy     *proxyError
 	)
 	interim, _ := x.interimSeen()
 	switch {
+	case errors.As(err, &proxy):
+		return OutcomeConnectionFailed, safeText(proxy.Error(), nil)
 	case errors.As(err, &blocked):
 		return OutcomeAddressBlocked, safeText(blocked.Error(), nil)
 	case errors.As(err, &dns):
@@ -84,6 +87,9 @@ func outcomeOf(ctx context.Context, err error, x *exchange) (Outcome, string) {
 func otherOutcome(err error, x *exchange) (Outcome, string) {
 	var op *net.OpError
 	switch {
+	case errors.As(err, &op) && op.Op == "remote error":
+		// In TLS 1.3 a receiver refuses a client certificate after the handshake.
+		return OutcomeTLSFailure, safeText(fmt.Sprintf("the receiver ended the TLS session: %v", op.Err), nil)
 	case errors.As(err, &op):
 		return OutcomeConnectionFailed, safeText(fmt.Sprintf("%s failed: %v", op.Op, op.Err), nil)
 	case strings.Contains(err.Error(), "connection error:"): // HTTP/2: the peer broke the protocol.

@@ -33,17 +33,24 @@ type bodyBuffer [excerptWindow + 1024]byte
 // readResponse reads a bounded part of the body, so that the connection can be
 // used again after a normal answer, and closes it. Closing with data left drops
 // the connection (HTTP/1) or resets the stream (HTTP/2); nothing is drained.
-func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit time.Time, res *Result) {
+func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit time.Time, sensitive []string, res *Result) {
 	res.GotResponse = true
 	res.Status = resp.StatusCode
 	res.HTTPVersion = strconv.Itoa(resp.ProtoMajor) + "." + strconv.Itoa(resp.ProtoMinor)
 	res.setOutcome(StatusOutcome(resp.StatusCode))
 	clean := func(b []byte) []byte {
+		b, own := withoutValues(b, sensitive)
 		out, removed := c.opts.Redact(b)
-		res.Redactions += removed
+		res.Redactions += own + removed
 		return out
 	}
 	res.ResponseHeaders = keepHeaders(resp.Header, clean)
+	for name, v := range res.ResponseHeaders {
+		if cut, n := withoutValues([]byte(v), sensitive); n > 0 {
+			res.ResponseHeaders[name] = string(cut)
+			res.Redactions += n
+		}
+	}
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
 		res.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), c.opts.Now())
 	}
@@ -71,6 +78,30 @@ func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit ti
 	if e := resp.Header.Get("Content-Encoding"); e == "" || strings.EqualFold(e, "identity") {
 		res.Excerpt = excerpt(head, res.Truncated || n > int64(len(head)), clean)
 	}
+}
+
+// minSensitive keeps a header's value such as "1" from being cut out of all text.
+const minSensitive = 6
+
+// sensitiveStart is how much of a value at the end of the window is known for it.
+const sensitiveStart = 64
+
+// withoutValues cuts out what the endpoint keeps secret, which receivers that
+// echo a request would put on record.
+func withoutValues(b []byte, values []string) (out []byte, removed int) {
+	for _, v := range values {
+		if len(v) < minSensitive {
+			continue
+		}
+		if n := bytes.Count(b, []byte(v)); n > 0 {
+			b, removed = bytes.ReplaceAll(b, []byte(v), []byte("[redacted]")), removed+n
+		}
+		// A long one may be cut off by the window.
+		if i := bytes.Index(b, []byte(v[:min(len(v), sensitiveStart)])); i >= 0 && strings.HasPrefix(v, string(b[i:])) {
+			b, removed = append(b[:i:i], "[redacted]"...), removed+1
+		}
+	}
+	return b, removed
 }
 
 var errBodyTooLong = errors.New("the body is longer than the limit")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/delivery"
@@ -13,10 +12,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/pkg/envelope"
-	"github.com/waybill-dev/waybill/streams"
 )
 
 const (
+	// keyPause is how long a delivery waits for the secrets key that its endpoint
+	// needs: an operator's time, not a machine's. Nothing is spent meanwhile.
+	keyPause = 15 * time.Second
 	// transientPause hands a message back when the pipeline itself, not the
 	// receiver, is in the way.
 	transientPause = time.Second
@@ -65,6 +66,9 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 	if p.over != nil {
 		return d.giveUp(ctx, m, task, p)
 	}
+	if p.locked != nil {
+		return d.awaitKey(ctx, m, task, p)
+	}
 	permit, s, ok, err := d.spare(ctx, m, task, p)
 	if err != nil || !ok {
 		return s, err
@@ -89,6 +93,10 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 		at.leave(0)
 		return d.giveUp(ctx, m, task, p)
 	}
+	if p.locked != nil {
+		at.leave(0)
+		return d.awaitKey(ctx, m, task, p)
+	}
 	if lateFor(turn) {
 		return stage.Later(0), nil // to take a new turn
 	}
@@ -98,6 +106,8 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 // prospect is what an attempt that starts now may spend, or why there is none.
 type prospect struct {
 	endpoint *registry.Endpoint // nil when there never was one
+	opened   *registry.Opened   // what its requests need, unless over or locked
+	locked   error              // why it does not open
 	budget   Budget
 	timeout  time.Duration // above 0, unless over
 	over     *Decision
@@ -117,7 +127,18 @@ func (d *Dispatcher) prospectOf(ctx context.Context, task delivery.Delivery) (p 
 		return p, nil
 	}
 	p.timeout = AttemptTimeout(p.budget, now, p.endpoint.Timeout)
+	if p.opened, p.locked = p.endpoint.Open(d.o.Keys); p.locked == nil {
+		_, p.locked = p.opened.Keys(now)
+	}
 	return p, nil
+}
+
+// awaitKey puts off a delivery whose request cannot be signed, or not carry what
+// it must: before a number is claimed, so that it costs no attempt.
+func (d *Dispatcher) awaitKey(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect) (stage.Settlement, error) {
+	d.metrics.locked.Inc()
+	d.log.Error().Err(p.locked).Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Msg("delivery.waits_for_key")
+	return d.moveAside(ctx, m, task, keyPause, asideKey)
 }
 
 // giveUp ends a delivery without another attempt: unless one was made that is
@@ -169,18 +190,6 @@ func budgetOf(task delivery.Delivery, endpoint *registry.Endpoint, rules []*regi
 	return Budget{Policy: policy, FirstAt: task.OwedAt, DeliverBy: task.DeliverBy, EverResponded: task.Responded}
 }
 
-// moveAside takes a task whose endpoint cannot be called now out of the way of
-// the others: from DELIVERIES into RETRY, where it waits.
-func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delivery.Delivery, parked time.Duration, why string) (stage.Settlement, error) {
-	d.metrics.aside.WithLabelValues(why).Inc()
-	if waiting := streams.RetrySubject(streams.Partition(task.EndpointID, d.o.Partitions), task.EndpointID); m.Subject == waiting || task.Fifo {
-		return stage.Later(parked), nil
-	}
-	task.Due, task.Turn, task.TurnOf = time.Now().Add(parked), time.Time{}, 0
-	_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
-	return stage.Done(), err
-}
-
 // attempt claims the next number, makes the request, and stores what follows.
 // The place is given back as soon as the endpoint is done with.
 func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect, at *place, permit *pass) (stage.Settlement, error) {
@@ -203,17 +212,22 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	// claim, records the outcome as unknown, and goes on with the next number.
 	signed := time.Now()
 	body := event.AppendBody(nil, number)
-	header, err := d.header(task, endpoint, signed, body)
+	keys, err := p.opened.Keys(signed)
 	if err != nil {
 		return stage.Settlement{}, err
 	}
-	result := d.try(ctx, mine, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout})
+	header, err := d.header(task, p, keys, signed, body)
+	if err != nil {
+		return stage.Settlement{}, err
+	}
+	result := d.try(ctx, mine, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout, Owner: endpoint.ID,
+		Connection: p.opened.Connection, OAuth2: p.opened.OAuth2, Sensitive: p.opened.Sensitive})
 	at.leave(result.Total)
 	permit.done(result.Outcome)
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	decision := Decide(result.Facts(), task.Spent+1, budget, time.Now(), d.o.Random)
-	r := d.attemptRecord(task, endpoint, number, mine, signed, body, result, decision)
+	r := d.attemptRecord(task, p, number, mine, sent{signed, keys, body}, result, decision)
 	stands, recorded, err := d.claims.settle(ctx, r, mine.StartedAt)
 	if err != nil {
 		return stage.Settlement{}, err
@@ -225,6 +239,9 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		return stage.Leave(), nil
 	}
 	d.observe(task, endpoint, &r, result)
+	if result.Outcome != OutcomeInterrupted {
+		d.health.Observe(endpoint, result.Class == ClassDelivered)
+	}
 	task.Responded = task.Responded || result.GotResponse
 	return d.conclude(ctx, task, endpoint, number, decision)
 }
@@ -354,37 +371,11 @@ func (d *Dispatcher) deadLetter(ctx context.Context, task delivery.Delivery, end
 // disable stops calling an endpoint that said it is gone, unless somebody has
 // changed it since.
 func (d *Dispatcher) disable(ctx context.Context, endpoint *registry.Endpoint) error {
-	_, err := d.store.Update(ctx, endpoint.ID, d.o.Name, "disabled", string(ReasonEndpointGone), func(e *registry.Endpoint) error {
-		if e.Revision != endpoint.Revision {
-			return registry.ErrConflict
-		}
-		e.State, e.StateReason = registry.Disabled, "it answered 410 Gone"
-		return nil
-	})
+	err := d.store.DisableUnchanged(ctx, endpoint, registry.ReasonGone, "it answered 410 Gone")
 	if errors.Is(err, registry.ErrConflict) || errors.Is(err, registry.ErrNotFound) {
 		return nil
 	}
 	return err
-}
-
-// header is everything that the request carries beside its body.
-func (d *Dispatcher) header(task delivery.Delivery, endpoint *registry.Endpoint, at time.Time, body []byte) (http.Header, error) {
-	keys, err := endpoint.Keys(at)
-	if err != nil {
-		return nil, err
-	}
-	h, err := envelope.Headers(keys, endpoint.SignatureHeader, task.EventID, at, body)
-	if err != nil {
-		return nil, err
-	}
-	h.Set("User-Agent", d.o.Software)
-	if task.Traceparent != "" {
-		h.Set("Traceparent", task.Traceparent)
-	}
-	if task.Tracestate != "" {
-		h.Set("Tracestate", task.Tracestate)
-	}
-	return h, nil
 }
 
 // afterwards is the context for what follows an attempt: a stop that cuts the

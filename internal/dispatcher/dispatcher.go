@@ -17,9 +17,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/endpointhealth"
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/retry"
+	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/internal/version"
 	"github.com/waybill-dev/waybill/streams"
@@ -40,11 +42,15 @@ type StageOptions struct {
 	Name      string
 	Exclusive bool
 
-	Partitions   int           // of DELIVERIES and RETRY; the same in every stage
-	Egress       egress.Policy // which addresses may be called
-	Concurrency  int           // Optional: messages in hand per consumer. Default 2048.
-	DrainTimeout time.Duration // how long a stop waits for attempts under way
-	Client       *Client       // Optional: made from Egress
+	Partitions   int             // of DELIVERIES and RETRY; the same in every stage
+	Keys         *sealed.Keyring // open what endpoints keep secret
+	Egress       egress.Policy   // which addresses may be called
+	Proxy        *egress.Proxy   // Optional, see Options
+	ProxyNames   bool            // Optional, see Options
+	Concurrency  int             // Optional: messages in hand per consumer. Default 2048.
+	DrainTimeout time.Duration   // how long a stop waits for attempts under way
+	Group        bool            // Optional: store together what comes together, see stage.NewGroupingPublisher
+	Client       *Client         // Optional: made from Egress
 	Random       func() float64
 	Software     string // Optional: version.Software
 	Log          zerolog.Logger
@@ -62,6 +68,7 @@ type Dispatcher struct {
 	claims   *claims
 	client   *Client
 	gates    *gates
+	health   *endpointhealth.Tracker
 	rates    *rates
 	heads    heads
 	js       jetstream.JetStream
@@ -72,8 +79,8 @@ type Dispatcher struct {
 
 // New connects the stage to its streams.
 func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
-	if o.NC == nil || o.View == nil || o.Name == "" || o.Metrics == nil {
-		return nil, errors.New("dispatcher: NC, View, Name and Metrics are required")
+	if o.NC == nil || o.View == nil || o.Name == "" || o.Metrics == nil || o.Keys == nil {
+		return nil, errors.New("dispatcher: NC, View, Name, Keys and Metrics are required")
 	}
 	setDefault(&o.Partitions, 1)
 	setDefault(&o.Concurrency, defaultConcurrency)
@@ -82,7 +89,7 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 		o.Random = retry.Random
 	}
 	if o.Client == nil {
-		o.Client = NewClient(Options{Egress: o.Egress, UserAgent: o.Software})
+		o.Client = NewClient(Options{Egress: o.Egress, Proxy: o.Proxy, ProxyNames: o.ProxyNames, UserAgent: o.Software})
 	}
 	d := &Dispatcher{o: o, boot: ids.New("", time.Now()), log: o.Log, view: o.View, client: o.Client,
 		gates: newGates(o.Concurrency*3/4, o.View.Enabled)}
@@ -95,7 +102,14 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 	if d.store, err = registry.OpenStore(ctx, js); err != nil {
 		return nil, err
 	}
-	if d.pub, err = stage.NewPublisher(o.NC, o.Log); err != nil {
+	if d.health, err = endpointhealth.New(ctx, endpointhealth.Options{JS: js, Store: d.store, Log: o.Log}); err != nil {
+		return nil, err
+	}
+	publisher := stage.NewPublisher
+	if o.Group {
+		publisher = stage.NewGroupingPublisher
+	}
+	if d.pub, err = publisher(o.NC, o.Log); err != nil {
 		return nil, err
 	}
 	if d.claims, err = openClaims(ctx, js, d.pub); err != nil {
@@ -138,6 +152,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
+	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWatching()
+	health := make(chan error, 1)
+	go func() { health <- d.health.Run(watching) }()
 	g := new(errgroup.Group)
 	for _, l := range d.loops {
 		g.Go(func() error { return l.Run(ctx) })
@@ -145,7 +163,34 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	g.Go(func() error { return d.runFifo(ctx) })
 	err := g.Wait()
 	d.client.Close()
-	return err
+	stopWatching()
+	return errors.Join(err, <-health)
+}
+
+// CheckKeys is a readiness check: it fails while an endpoint that is enabled
+// keeps secrets that the keys at hand do not open. Its deliveries wait.
+func (d *Dispatcher) CheckKeys(context.Context) error { return CheckKeys(d.view, d.o.Keys) }
+
+// CheckKeys is Dispatcher.CheckKeys for a view and keys.
+func CheckKeys(view *registry.View, keys *sealed.Keyring) error {
+	if err := keys.Check(); err != nil {
+		return err
+	}
+	failed, first := 0, error(nil)
+	for _, e := range view.All() {
+		if e.State != registry.Enabled {
+			continue
+		}
+		if _, err := e.Open(keys); err != nil {
+			if failed++; first == nil {
+				first = err
+			}
+		}
+	}
+	if failed == 0 {
+		return nil
+	}
+	return fmt.Errorf("the secrets of %d endpoints do not open, their deliveries wait; one of them: %w", failed, first)
 }
 
 // InHand counts the messages that are being handled.

@@ -18,8 +18,9 @@ const (
 	OutcomeInformationalFinal Outcome = "informational_final" // 1xx and nothing after it.
 	OutcomeBadResponse        Outcome = "bad_response"        // Not HTTP, or headers beyond the limit.
 	OutcomeAddressBlocked     Outcome = "address_blocked"
-	OutcomeInterrupted        Outcome = "interrupted" // We cancelled it, at shutdown.
-	OutcomeUnknown            Outcome = "unknown"     // The process died during it.
+	OutcomeAuthFailure        Outcome = "auth_failure" // No access token could be had, or one that had served was not taken any more.
+	OutcomeInterrupted        Outcome = "interrupted"  // We cancelled it, at shutdown.
+	OutcomeUnknown            Outcome = "unknown"      // The process died during it.
 )
 
 // Class groups outcomes by what follows from them. Written to the ledger.

@@ -13,27 +13,37 @@ import (
 
 // attemptRecord is the record of one attempt: everything there is to know of it,
 // but no payload and no secret.
-func (d *Dispatcher) attemptRecord(task delivery.Delivery, endpoint *registry.Endpoint, number int, mine claim, signed time.Time, body []byte, res Result, decision Decision) record.Record {
+func (d *Dispatcher) attemptRecord(task delivery.Delivery, p prospect, number int, mine claim, what sent, res Result, decision Decision) record.Record {
+	endpoint := p.endpoint
 	r := record.Record{
 		ID: mine.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: task.Tenant, EventID: task.EventID, EndpointID: task.EndpointID,
 		EventType: task.Type, DeliverBy: task.DeliverBy, Attempt: number, ReplayID: task.Replay,
-		StartedAt: res.StartedAt.UTC(), ResolveUS: res.Resolve.Microseconds(), ConnectUS: res.Connect.Microseconds(),
+		StartedAt: res.StartedAt.UTC(), AuthUS: res.Auth.Microseconds(), ResolveUS: res.Resolve.Microseconds(), ConnectUS: res.Connect.Microseconds(),
 		TLSUS: res.TLS.Microseconds(), FirstByteUS: res.FirstByte.Microseconds(), DurationUS: res.Total.Microseconds(),
 		Status: res.Status, Outcome: string(res.Outcome), Class: string(res.Class), Error: res.Err,
 		URL: record.SafeURL(endpoint.URL), EndpointRevision: endpoint.Revision, RemoteAddr: res.RemoteAddr, Reused: res.Reused,
 		HTTPVersion: res.HTTPVersion, TLSVersion: res.TLSVersion, PeerFingerprint: res.PeerFingerprint,
-		PayloadDigest: envelope.DigestHex(body), PayloadBytes: len(body), SignatureScheme: string(endpoint.Scheme),
-		SignedAt: signed.UTC().Truncate(time.Second), ResponseHeaders: res.ResponseHeaders, ResponseExcerpt: res.Excerpt,
+		PayloadDigest: envelope.DigestHex(what.body), PayloadBytes: len(what.body), SignatureScheme: string(endpoint.Scheme),
+		SignedAt: what.signed.UTC().Truncate(time.Second), ResponseHeaders: res.ResponseHeaders, ResponseExcerpt: res.Excerpt,
 		ResponseBytes: res.ResponseBytes, ResponseTruncated: res.Truncated, Redactions: res.Redactions,
 		Dispatcher: d.o.Name, Software: d.o.Software,
 	}
-	if keys, err := endpoint.Keys(signed); err == nil {
-		for _, k := range keys {
-			r.KeyIDs = append(r.KeyIDs, k.ID)
-		}
+	for _, k := range what.keys {
+		r.KeyIDs = append(r.KeyIDs, k.ID)
 	}
+	if via := p.opened.Connection; via != nil && via.Certificate != nil && res.TLSVersion != "" {
+		r.ClientFingerprint = endpoint.ClientCertificate.Fingerprint
+	}
+	r.Proxy = d.client.ProxyOf(p.opened.Connection)
 	setDecision(&r, decision)
 	return r
+}
+
+// sent is what was signed.
+type sent struct {
+	signed time.Time
+	keys   []envelope.Key
+	body   []byte
 }
 
 // setDecision puts a decision on an attempt's record; decisionOf reads it back.
@@ -86,6 +96,7 @@ const (
 	asideCap     = "cap"     // the endpoint has as many requests under way as it may
 	asideRate    = "rate"    // it has had as many in a second as it may
 	asideBreaker = "breaker" // it has kept failing
+	asideKey     = "key"     // its secrets do not open
 )
 
 // breakerChanged tells operators that an endpoint's breaker opened or closed.
@@ -105,6 +116,7 @@ type metrics struct {
 	deadLetters *prometheus.CounterVec
 	aside       *prometheus.CounterVec
 	open        *prometheus.GaugeVec
+	locked      prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, inFlight func() int) *metrics {
@@ -116,11 +128,13 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int) *metrics {
 		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_dead_letters_total",
 			Help: "Deliveries that ended unfulfilled, by reason."}, []string{"reason"}),
 		aside: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_deliveries_moved_aside_total",
-			Help: "Tasks moved aside because their endpoint could not be called, by why: cap, rate or breaker."}, []string{"why"}),
+			Help: "Tasks moved aside because their endpoint could not be called, by why: cap, rate, breaker or key."}, []string{"why"}),
 	}
+	m.locked = prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_waiting_for_key_total",
+		Help: "Times a delivery was put off because its endpoint's secrets cannot be opened with the keys at hand."})
 	m.open = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "waybill_breaker_open",
 		Help: "1 for each endpoint that keeps failing, so that only probes are sent to it. Others are absent."}, []string{"endpoint_id"})
-	reg.MustRegister(m.attempts, m.duration, m.deadLetters, m.aside, m.open, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	reg.MustRegister(m.attempts, m.duration, m.deadLetters, m.aside, m.open, m.locked, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waybill_attempts_in_flight", Help: "Requests under way."}, func() float64 { return float64(inFlight()) }))
 	return m
 }

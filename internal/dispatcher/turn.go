@@ -6,6 +6,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/stage"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 // awaitTurn waits for the moment at which an endpoint with a rate limit may be
@@ -64,6 +65,18 @@ func (d *Dispatcher) postpone(ctx context.Context, m stage.Message, task deliver
 		at = until
 	}
 	return d.moveAside(ctx, m, task, time.Until(at), why)
+}
+
+// moveAside takes a task whose endpoint cannot be called now out of the way of
+// the others: from DELIVERIES into RETRY, where it waits.
+func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delivery.Delivery, parked time.Duration, why string) (stage.Settlement, error) {
+	d.metrics.aside.WithLabelValues(why).Inc()
+	if waiting := streams.RetrySubject(streams.Partition(task.EndpointID, d.o.Partitions), task.EndpointID); m.Subject == waiting || task.Fifo {
+		return stage.Later(parked), nil
+	}
+	task.Due, task.Turn, task.TurnOf = time.Now().Add(parked), time.Time{}, 0
+	_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
+	return stage.Done(), err
 }
 
 // pause waits, and reports false when ctx ended first.

@@ -35,6 +35,7 @@ type Options struct {
 	Partitions   int            // of DELIVERIES; the same in every stage
 	Concurrency  int            // Optional: events in hand. Default 128.
 	DrainTimeout time.Duration  // how long a stop waits for events in hand
+	Group        bool           // Optional: store together what comes together, see stage.NewGroupingPublisher
 	Log          zerolog.Logger
 	Metrics      prometheus.Registerer
 }
@@ -74,7 +75,11 @@ func New(ctx context.Context, o Options) (*Fanout, error) {
 		owed: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_owed_total",
 			Help: "Deliveries that came to be owed, replays included."})}
 	o.Metrics.MustRegister(f.events, f.owed)
-	if f.pub, err = stage.NewPublisher(o.NC, o.Log); err != nil {
+	publisher := stage.NewPublisher
+	if o.Group {
+		publisher = stage.NewGroupingPublisher
+	}
+	if f.pub, err = publisher(o.NC, o.Log); err != nil {
 		return nil, err
 	}
 	if f.ledger, err = stage.OpenJournal(ctx, js, f.pub, streams.Ledger); err != nil {

@@ -23,7 +23,11 @@ func (f *Fanout) recordRevision(ctx context.Context, m stage.Message) stage.Sett
 		f.log.Error().Err(err).Str("subject", m.Subject).Msg("registry.unreadable")
 		return stage.Drop("unreadable")
 	}
-	if err := f.store(ctx, []record.Record{revisionRecord(e, m.StoredAt)}); err != nil {
+	records := []record.Record{revisionRecord(e, m.StoredAt)}
+	if notice, ok := disabledNotice(e, m.StoredAt); ok {
+		records = append(records, notice)
+	}
+	if err := f.store(ctx, records); err != nil {
 		return f.later(err, e.ID)
 	}
 	f.log.Info().Str("tenant", e.Tenant).Str("endpoint_id", e.ID).Uint64("endpoint_revision", e.Revision).Str("action", e.Change).
@@ -36,12 +40,20 @@ func revisionRecord(e registry.Endpoint, at time.Time) record.Record {
 		ID:   fmt.Sprintf("%s/%s/%d", record.EndpointChanged, e.ID, e.Revision),
 		Kind: record.EndpointChanged, At: at, Tenant: e.Tenant, EndpointID: e.ID, EndpointRevision: e.Revision,
 		Actor: e.UpdatedBy, Action: e.Change, Reason: e.Reason, Detail: e.StateReason, URL: record.SafeURL(e.URL), EventTypes: e.Types,
-		SignatureScheme: string(e.Scheme),
-	}
-	if keys, err := e.Keys(at); err == nil {
-		for _, k := range keys {
-			r.KeyIDs = append(r.KeyIDs, k.ID)
-		}
+		SignatureScheme: string(e.Scheme), KeyIDs: e.KeyIDs(at), Settings: e.Settings(),
 	}
 	return r
+}
+
+// disabledNotice tells operators that Waybill itself took an endpoint out of
+// service: somebody should look at it.
+func disabledNotice(e registry.Endpoint, at time.Time) (record.Record, bool) {
+	if e.Change != "disabled" || e.UpdatedBy != registry.ActorWaybill {
+		return record.Record{}, false
+	}
+	return record.Record{
+		ID:   fmt.Sprintf("%s/endpoint.disabled/%s/%d", record.OperatorAction, e.ID, e.Revision),
+		Kind: record.OperatorAction, At: at, Tenant: e.Tenant, EndpointID: e.ID, EndpointRevision: e.Revision,
+		Actor: e.UpdatedBy, Action: "endpoint.disabled", Reason: e.Reason, Detail: e.StateReason, URL: record.SafeURL(e.URL),
+	}, true
 }

@@ -112,6 +112,8 @@ type EndpointChange struct {
 	Detail           string    `ch:"detail" json:"detail,omitempty"`
 	URL              string    `ch:"url" json:"url,omitempty"`
 	EventTypes       []string  `ch:"event_types" json:"event_types,omitempty"`
+	// Settings of the revision, without what is secret of them.
+	Settings map[string]string `ch:"settings" json:"settings,omitempty"`
 }
 
 // EndpointHistory returns the last changes of an endpoint, the latest first.

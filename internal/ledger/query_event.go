@@ -61,6 +61,7 @@ type AttemptRow struct {
 	Attempt           int64             `ch:"attempt" json:"attempt"`
 	ReplayID          string            `ch:"replay_id" json:"replay_id,omitempty"`
 	StartedAt         *time.Time        `ch:"started_at" json:"started_at,omitempty"`
+	AuthUS            int64             `ch:"auth_us" json:"auth_us,omitempty"`
 	ResolveUS         int64             `ch:"resolve_us" json:"resolve_us"`
 	ConnectUS         int64             `ch:"connect_us" json:"connect_us"`
 	TLSUS             int64             `ch:"tls_us" json:"tls_us"`
@@ -77,11 +78,13 @@ type AttemptRow struct {
 	DeliverBy         *time.Time        `ch:"deliver_by" json:"deliver_by,omitempty"`
 	EndpointRevision  uint64            `ch:"endpoint_revision" json:"endpoint_revision"`
 	URL               string            `ch:"url" json:"url"`
+	Proxy             string            `ch:"proxy" json:"proxy,omitempty"`
 	RemoteAddr        string            `ch:"remote_addr" json:"remote_addr,omitempty"`
 	ConnectionReused  bool              `ch:"connection_reused" json:"connection_reused,omitempty"`
 	HTTPVersion       string            `ch:"http_version" json:"http_version,omitempty"`
 	TLSVersion        string            `ch:"tls_version" json:"tls_version,omitempty"`
 	PeerFingerprint   string            `ch:"peer_fingerprint" json:"peer_fingerprint,omitempty"`
+	ClientFingerprint string            `ch:"client_fingerprint" json:"client_fingerprint,omitempty"`
 	PayloadDigest     string            `ch:"payload_digest" json:"payload_digest"`
 	PayloadBytes      int64             `ch:"payload_bytes" json:"payload_bytes"`
 	SignatureScheme   string            `ch:"signature_scheme" json:"signature_scheme,omitempty"`

@@ -17,6 +17,7 @@ import (
 )
 
 func TestWhateverFailsBeforeOrAfterItTookEffect(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			h := newHarness(t)
@@ -46,6 +47,7 @@ func TestWhateverFailsBeforeOrAfterItTookEffect(t *testing.T) {
 }
 
 func TestASinkThatDiesAtAnyStepIsFollowedByOneThatGoesOn(t *testing.T) {
+	t.Parallel()
 	for _, call := range []string{"Migrate", "Position", "IDs", "Turned", "Append", "Last"} {
 		for _, when := range []string{"before", "after"} {
 			t.Run(when+" "+call, func(t *testing.T) {
@@ -128,6 +130,7 @@ func TestAnInsertThatLandsLateIsNotDoubled(t *testing.T) {
 }
 
 func TestAnEngineThatIsKilledInMidInsert(t *testing.T) {
+	t.Parallel()
 	e := testkit.StartClickHouseWith(t, engine.Options{Dir: t.TempDir()})
 	h := newHarnessOn(t, e.DSN("", "waybill"))
 	var kills atomic.Int64
@@ -157,6 +160,7 @@ func TestAnEngineThatIsKilledInMidInsert(t *testing.T) {
 }
 
 func TestNATSThatIsStoppedOrKilled(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	r := h.start(&faulty{Ledger: h.db()}, func(o *ledgersink.Options) { o.BatchRecords = 50 })
 	for i, end := range []func(){h.nats.Stop, h.nats.Kill, h.nats.Kill} {

@@ -88,6 +88,7 @@ func (h *harness) waitRows(t *testing.T, n int) {
 }
 
 func TestOneSinkWritesAndASecondTakesOver(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		end    syscall.Signal
@@ -129,6 +130,7 @@ func TestOneSinkWritesAndASecondTakesOver(t *testing.T) {
 }
 
 func TestSinksThatAreKilledAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	if err := h.db().Migrate(context.Background()); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestEveryRecordIsStoredOnceAndInOrder(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	h.publish(2345)
 	r := h.start(&faulty{Ledger: h.db()}, func(o *ledgersink.Options) { o.BatchRecords = 100 })

@@ -52,6 +52,7 @@ func (h *harness) restart() {
 }
 
 func TestAStreamThatLostItsTailAndUsesSequencesAgain(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		// stop: the sink is down during the loss; otherwise it lives through it.

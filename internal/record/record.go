@@ -82,6 +82,7 @@ type Record struct {
 	Attempt           int               `json:"attempt,omitempty"` // 1, 2, 3 … within the delivery, across replays
 	ReplayID          string            `json:"replay_id,omitempty"`
 	StartedAt         time.Time         `json:"started_at,omitzero"`
+	AuthUS            int64             `json:"auth_us,omitempty"` // getting an access token
 	ResolveUS         int64             `json:"resolve_us,omitempty"`
 	ConnectUS         int64             `json:"connect_us,omitempty"`
 	TLSUS             int64             `json:"tls_us,omitempty"`
@@ -99,7 +100,9 @@ type Record struct {
 	HTTPVersion       string            `json:"http_version,omitempty"`
 	TLSVersion        string            `json:"tls_version,omitempty"`
 	PeerFingerprint   string            `json:"peer_fingerprint,omitempty"`
-	PayloadDigest     string            `json:"payload_digest,omitempty"` // of the exact signed bytes
+	ClientFingerprint string            `json:"client_fingerprint,omitempty"` // of the client certificate, the endpoint's present one
+	Proxy             string            `json:"proxy,omitempty"`              // that the connection went through; remote_addr is its
+	PayloadDigest     string            `json:"payload_digest,omitempty"`     // of the exact signed bytes
 	PayloadBytes      int               `json:"payload_bytes,omitempty"`
 	SignatureScheme   string            `json:"signature_scheme,omitempty"`
 	KeyIDs            []string          `json:"key_ids,omitempty"`
@@ -120,6 +123,8 @@ type Record struct {
 	Action           string   `json:"action,omitempty"`
 	EndpointRevision uint64   `json:"endpoint_revision,omitempty"`
 	EventTypes       []string `json:"event_types,omitempty"`
+	// Settings of the endpoint's revision, without what is secret of them.
+	Settings map[string]string `json:"settings,omitempty"`
 
 	// A gap in LEDGER: the sequences that are missing.
 	GapFrom uint64 `json:"gap_from,omitempty"`

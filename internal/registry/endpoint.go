@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/retry"
+	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/internal/subscription"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -33,9 +35,15 @@ const (
 	MaxMaxInFlight     = 1000
 	MinMaxPerSecond    = 0.001
 	MaxMaxPerSecond    = 1000.0
-	maxSecrets         = 8
-	maxDescription     = 500
-	maxURL             = 2048
+	// DefaultDisableAfter is what senders people know wait for: five days.
+	DefaultDisableAfter = 5 * 24 * time.Hour
+	// minDisableAfter keeps a short outage from looking like a sustained one.
+	minDisableAfter = time.Minute
+	// maxDisableAfter is half of what the bucket of failures remembers.
+	maxDisableAfter = 30 * 24 * time.Hour
+	maxSecrets      = 8
+	maxDescription  = 500
+	maxURL          = 2048
 )
 
 // Endpoint is one receiver: a revision of it, whole. Durations are in
@@ -54,8 +62,17 @@ type Endpoint struct {
 	// SchemeTimestamped; SignatureHeader is the header of the last one.
 	Scheme          envelope.Scheme `json:"scheme"`
 	SignatureHeader string          `json:"signature_header,omitempty"`
-	// Secrets are the signing keys, the newest first.
+	// Secrets are the signing keys, the newest first. A deleted endpoint has none.
 	Secrets []Secret `json:"secrets"`
+
+	// What requests carry and connections use besides; see Open. Whatever may
+	// be secret of it is sealed.
+	Headers           []Header           `json:"headers,omitempty"`
+	Authorization     *Authorization     `json:"authorization,omitempty"`
+	ClientCertificate *ClientCertificate `json:"client_certificate,omitempty"`
+	CA                string             `json:"ca,omitempty"` // PEM: issuers trusted besides the system's
+	OAuth2            *OAuth2            `json:"oauth2,omitempty"`
+	EgressProxy       string             `json:"egress_proxy,omitempty"` // instead of the dispatchers'
 
 	Timeout     time.Duration `json:"timeout"`       // of a whole exchange
 	MaxInFlight int           `json:"max_in_flight"` // requests at once
@@ -64,6 +81,10 @@ type Endpoint struct {
 	Policy *retry.Policy `json:"policy,omitempty"`
 	// DeliverWithin sets deliver_by for events that bring none. 0: no deadline.
 	DeliverWithin time.Duration `json:"deliver_within,omitempty"`
+	// DisableAfter disables the endpoint when no attempt succeeded for so long.
+	// 0: never. Time before EnabledAt does not count.
+	DisableAfter time.Duration `json:"disable_after,omitempty"`
+	EnabledAt    time.Time     `json:"enabled_at,omitzero"`
 
 	Revision  uint64    `json:"revision"` // 1, 2, 3 …
 	Change    string    `json:"change"`   // what this revision did: created, updated, enabled, …
@@ -80,7 +101,21 @@ type Endpoint struct {
 	// Ordering is "" or FIFO: one delivery at a time, in the order of EVENTS. It
 	// never changes.
 	Ordering Ordering `json:"ordering,omitempty"`
+
+	// opened caches what Open gives; only the endpoints of a View have it,
+	// which nobody changes.
+	opened *atomic.Pointer[Opened]
 }
+
+// ActorWaybill is the actor of what Waybill does of itself. Nobody else may be
+// called so.
+const ActorWaybill = "waybill"
+
+// Reasons with which Waybill disables an endpoint.
+const (
+	ReasonGone             = "endpoint_gone"     // it answered 410
+	ReasonSustainedFailure = "sustained_failure" // no success for DisableAfter
+)
 
 // Ordering of an endpoint's deliveries.
 type Ordering string
@@ -91,41 +126,37 @@ const FIFO Ordering = "fifo"
 // Live says that the endpoint is not deleted.
 func (e *Endpoint) Live() bool { return e.State != Deleted }
 
-// Secret is a signing key and, during a rotation, the time it stops being used.
+// Secret is a signing key, sealed, and, during a rotation, the time it stops
+// being used. What goes on record of it is beside it in the clear.
 type Secret struct {
-	Secret    string    `json:"secret"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	KeyID     string       `json:"key_id"`
+	PublicKey string       `json:"public_key,omitempty"` // of an Ed25519 key
+	Sealed    sealed.Value `json:"sealed"`
+	ExpiresAt time.Time    `json:"expires_at,omitzero"`
+	// Plain is how versions before sealing stored it. It is never written, and
+	// never signs: see Store.Reseal.
+	Plain string `json:"secret,omitempty"`
 }
 
-// String keeps secrets out of logs.
-func (s Secret) String() string { return "registry.Secret(hidden)" }
+// Ended says whether the key has stopped being used.
+func (s Secret) Ended(at time.Time) bool { return !s.ExpiresAt.IsZero() && !at.Before(s.ExpiresAt) }
+
+// String keeps secrets out of logs, also sealed ones.
+func (s Secret) String() string { return "registry.Secret(" + s.KeyID + ")" }
 
 // GoString keeps secrets out of %#v.
 func (s Secret) GoString() string { return s.String() }
 
-// Redacted returns the endpoint without its secrets: what people are shown.
-func (e Endpoint) Redacted() Endpoint {
-	e.Secrets = nil
-	return e
-}
-
-// Keys returns the keys that sign at a moment, the newest first.
-func (e Endpoint) Keys(at time.Time) ([]envelope.Key, error) {
-	var keys []envelope.Key
+// KeyIDs are those of the keys that sign at a moment, the newest first. It
+// needs no secrets key.
+func (e *Endpoint) KeyIDs(at time.Time) []string {
+	var ids []string
 	for _, s := range e.Secrets {
-		if !s.ExpiresAt.IsZero() && !at.Before(s.ExpiresAt) {
-			continue
+		if !s.Ended(at) && s.KeyID != "" {
+			ids = append(ids, s.KeyID)
 		}
-		k, err := envelope.ParseSecretFor(e.Scheme, s.Secret)
-		if err != nil {
-			return nil, fmt.Errorf("endpoint %s: a secret cannot be read: %w", e.ID, err)
-		}
-		keys = append(keys, k)
 	}
-	if len(keys) == 0 {
-		return nil, fmt.Errorf("endpoint %s has no active secret; make one with: waybill endpoint rotate-secret %s", e.ID, e.ID)
-	}
-	return keys, nil
+	return ids
 }
 
 // Validate says which field is wrong, the first one only. Whether the URL may
@@ -148,7 +179,7 @@ func (e Endpoint) Validate() error {
 	if len(e.Description) > maxDescription {
 		return fmt.Errorf("description: at most %d characters", maxDescription)
 	}
-	return errors.Join(e.validateSigning(), e.validateDelivery())
+	return errors.Join(e.validateSigning(), e.validateDelivery(), e.validateCredentials())
 }
 
 func (e Endpoint) validateSigning() error {
@@ -164,12 +195,15 @@ func (e Endpoint) validateSigning() error {
 	default:
 		return fmt.Errorf("scheme: %q; want %s, %s or %s", e.Scheme, envelope.SchemeHMAC, envelope.SchemeEd25519, envelope.SchemeTimestamped)
 	}
-	if len(e.Secrets) == 0 || len(e.Secrets) > maxSecrets {
+	if len(e.Secrets) == 0 && e.State != Deleted || len(e.Secrets) > maxSecrets {
 		return fmt.Errorf("secrets: want 1 to %d, got %d", maxSecrets, len(e.Secrets))
 	}
 	for _, s := range e.Secrets {
-		if _, err := envelope.ParseSecretFor(e.Scheme, s.Secret); err != nil {
-			return fmt.Errorf("secret: %w", err)
+		if s.Plain != "" {
+			return fmt.Errorf("secret: %w", ErrPlainSecret)
+		}
+		if err := s.Sealed.Validate(); err != nil || s.KeyID == "" {
+			return errors.New("secret: is not sealed")
 		}
 	}
 	return nil
@@ -184,6 +218,9 @@ func (e Endpoint) validateDelivery() error {
 	}
 	if e.DeliverWithin < 0 {
 		return fmt.Errorf("deliver_within: %s is in the past", e.DeliverWithin)
+	}
+	if e.DisableAfter != 0 && (e.DisableAfter < minDisableAfter || e.DisableAfter > maxDisableAfter) {
+		return fmt.Errorf("disable_after: %s; want %s to %s, or 0s for never", e.DisableAfter, minDisableAfter, maxDisableAfter)
 	}
 	if e.Policy != nil {
 		if err := e.Policy.Validate(); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/retry"
+	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/internal/testkit"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -31,11 +32,18 @@ func must(t *testing.T, err error) {
 
 func valid(t *testing.T) registry.Endpoint {
 	t.Helper()
+	return validFor(t, testkit.Keys(t))
+}
+
+func validFor(t *testing.T, ring *sealed.Keyring) registry.Endpoint {
+	t.Helper()
 	k, err := envelope.GenerateHMAC(rand.Reader)
 	must(t, err)
-	return registry.Endpoint{ID: ids.New(ids.Endpoint, time.Now()), Tenant: "default", URL: "https://example.com/hooks", Types: []string{"a.*"},
-		State: registry.Enabled, Scheme: envelope.SchemeHMAC, Secrets: []registry.Secret{{Secret: k.Reveal()}},
+	e := registry.Endpoint{ID: ids.New(ids.Endpoint, time.Now()), Tenant: "default", URL: "https://example.com/hooks", Types: []string{"a.*"},
+		State: registry.Enabled, Scheme: envelope.SchemeHMAC,
 		Timeout: registry.DefaultTimeout, MaxInFlight: registry.DefaultMaxInFlight}
+	e.Secrets = []registry.Secret{e.SealSecret(ring, k)}
+	return e
 }
 
 func open(t *testing.T, s *testkit.Server) *registry.Store {
@@ -70,7 +78,7 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 		"scheme":           func(e *registry.Endpoint) { e.Scheme = "v9" },
 		"signature_header": func(e *registry.Endpoint) { e.SignatureHeader = "X-Sig" },
 		"secrets":          func(e *registry.Endpoint) { e.Secrets = nil },
-		"secret:":          func(e *registry.Endpoint) { e.Secrets = []registry.Secret{{Secret: "hunter2"}} },
+		"secret:":          func(e *registry.Endpoint) { e.Secrets = []registry.Secret{{KeyID: "key_x", Sealed: "hunter2"}} },
 		"timeout":          func(e *registry.Endpoint) { e.Timeout = 31 * time.Second },
 		"max_in_flight":    func(e *registry.Endpoint) { e.MaxInFlight = 0 },
 		"deliver_within":   func(e *registry.Endpoint) { e.DeliverWithin = -1 },
@@ -89,28 +97,45 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 }
 
 func TestSecretsStayOutOfWhatIsPrinted(t *testing.T) {
-	e := valid(t)
-	secret := e.Secrets[0].Secret
-	for _, s := range []string{fmt.Sprintf("%v", e), fmt.Sprintf("%+v", e), fmt.Sprintf("%#v", e), fmt.Sprintf("%s", e.Secrets), fmt.Sprint(e.Redacted())} {
-		if strings.Contains(s, secret) || strings.Contains(s, secret[6:]) {
+	ring := testkit.Keys(t)
+	e := validFor(t, ring)
+	k, err := envelope.GenerateHMAC(rand.Reader)
+	must(t, err)
+	e.Secrets = append(e.Secrets, registry.Secret{KeyID: k.ID, Plain: k.Reveal()})
+	must(t, e.SetHeaders(ring, map[string]string{"X-Api-Key": "s3cr3t-value"}))
+	opened, err := (&registry.Endpoint{ID: e.ID, URL: e.URL, Scheme: e.Scheme, Headers: e.Headers}).Open(ring)
+	must(t, err)
+	for _, s := range []string{fmt.Sprintf("%v", e), fmt.Sprintf("%+v", e), fmt.Sprintf("%#v", e), fmt.Sprintf("%s", e.Secrets), fmt.Sprintf("%+v %#v", ring, ring)} {
+		if strings.Contains(s, k.Reveal()) || strings.Contains(s, k.Reveal()[6:]) || strings.Contains(s, "s3cr3t") || strings.Contains(s, sealed.KeyPrefix) {
 			t.Errorf("printed: %s", s)
 		}
+	}
+	if got := opened.Header.Get("x-api-key"); got != "s3cr3t-value" {
+		t.Errorf("opened %q", got)
 	}
 }
 
 func TestKeysExpire(t *testing.T) {
-	e := valid(t)
-	other := valid(t)
+	ring := testkit.Keys(t)
+	e := validFor(t, ring)
 	now := time.Now()
-	e.Secrets = append(e.Secrets, registry.Secret{Secret: other.Secrets[0].Secret, ExpiresAt: now.Add(time.Hour)})
+	k, err := envelope.GenerateHMAC(rand.Reader)
+	must(t, err)
+	ending := e.SealSecret(ring, k)
+	ending.ExpiresAt = now.Add(time.Hour)
+	e.Secrets = append(e.Secrets, ending)
+	opened, err := e.Open(ring)
+	must(t, err)
 	for at, want := range map[time.Time]int{now: 2, now.Add(time.Hour - 1): 2, now.Add(time.Hour): 1} {
-		keys, err := e.Keys(at)
-		if err != nil || len(keys) != want {
+		keys, err := opened.Keys(at)
+		if err != nil || len(keys) != want || len(e.KeyIDs(at)) != want {
 			t.Errorf("at %s: %d keys, %v; want %d", at, len(keys), err, want)
 		}
 	}
 	e.Secrets = e.Secrets[1:]
-	if _, err := e.Keys(now.Add(2 * time.Hour)); err == nil || !strings.Contains(err.Error(), "rotate-secret") {
+	opened, err = e.Open(ring)
+	must(t, err)
+	if _, err := opened.Keys(now.Add(2 * time.Hour)); err == nil || !strings.Contains(err.Error(), "rotate-secret") {
 		t.Errorf("without an active key: %v", err)
 	}
 }

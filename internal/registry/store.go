@@ -24,6 +24,7 @@ var ErrConflict = errors.New("it was changed by somebody else at the same moment
 // whole or not at all; its record in the ledger follows from the write itself,
 // made by fanout's recorder, so that no change can go unrecorded.
 type Store struct {
+	js    jetstream.JetStream
 	kv    jetstream.KeyValue // endpoints
 	types jetstream.KeyValue // event types
 	now   func() time.Time
@@ -39,13 +40,13 @@ func OpenStore(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{kv: kv, types: types, now: time.Now}, nil
+	return &Store{js: js, kv: kv, types: types, now: time.Now}, nil
 }
 
 // Create stores the first revision of an endpoint.
 func (s *Store) Create(ctx context.Context, e Endpoint, actor string) (Endpoint, error) {
 	now := s.now().UTC()
-	e.Revision, e.Change, e.UpdatedBy, e.CreatedAt, e.UpdatedAt = 1, "created", actor, now, now
+	e.Revision, e.Change, e.UpdatedBy, e.CreatedAt, e.UpdatedAt, e.EnabledAt = 1, "created", actor, now, now, now
 	b, err := encode(e)
 	if err != nil {
 		return e, err
@@ -88,6 +89,19 @@ func (s *Store) Update(ctx context.Context, id, actor, what, reason string, chan
 		return e, fmt.Errorf("endpoint %s: %w", id, err)
 	}
 	return e, nil
+}
+
+// DisableUnchanged is how Waybill itself disables an endpoint. It fails with
+// ErrConflict when the endpoint has changed since: somebody dealt with it.
+func (s *Store) DisableUnchanged(ctx context.Context, e *Endpoint, reason, detail string) error {
+	_, err := s.Update(ctx, e.ID, ActorWaybill, "disabled", reason, func(now *Endpoint) error {
+		if now.Revision != e.Revision {
+			return fmt.Errorf("endpoint %s: %w", e.ID, ErrConflict)
+		}
+		now.State, now.StateReason = Disabled, detail
+		return nil
+	})
+	return err
 }
 
 // Get reads the present revision; a deleted endpoint is returned too.

@@ -22,15 +22,15 @@ const (
 	RuleNone         Rule = "none"          // deadline: there is none
 )
 
-// Origin is the rule that won. Pattern is the one that matched, of
+// Source is the rule that won. Pattern is the one that matched, of
 // RuleEndpointType and RuleEventType.
-type Origin struct {
+type Source struct {
 	Rule    Rule   `json:"rule"`
 	Pattern string `json:"pattern,omitempty"`
 }
 
 // String says it to people.
-func (o Origin) String() string {
+func (o Source) String() string {
 	switch o.Rule {
 	case RuleEvent:
 		return "the event's own deliver_by"
@@ -66,9 +66,9 @@ type Question struct {
 // Terms are what a delivery is promised and may spend, and why.
 type Terms struct {
 	DeliverBy    time.Time // zero: no deadline
-	DeadlineFrom Origin
+	DeadlineFrom Source
 	Policy       retry.Policy
-	PolicyFrom   Origin
+	PolicyFrom   Source
 }
 
 // Resolve is the one place that decides which deadline and which policy hold
@@ -82,45 +82,45 @@ func Resolve(q Question) Terms {
 
 // ResolvePolicy is Resolve for a delivery whose deadline was promised before:
 // q.DeliverBy is it, zero when none was. A promise stands, whatever has changed.
-func ResolvePolicy(q Question) (retry.Policy, Origin) { return q.policy(!q.DeliverBy.IsZero()) }
+func ResolvePolicy(q Question) (retry.Policy, Source) { return q.policy(!q.DeliverBy.IsZero()) }
 
-func (q Question) deadline() (time.Time, Origin) {
+func (q Question) deadline() (time.Time, Source) {
 	if !q.DeliverBy.IsZero() {
-		return q.DeliverBy, Origin{Rule: RuleEvent}
+		return q.DeliverBy, Source{Rule: RuleEvent}
 	}
 	for _, r := range q.Rules {
 		if r.DeliverWithin > 0 {
-			return q.OwedAt.Add(r.DeliverWithin), Origin{RuleEventType, r.Pattern}
+			return q.OwedAt.Add(r.DeliverWithin), Source{RuleEventType, r.Pattern}
 		}
 	}
 	if q.Endpoint != nil && q.Endpoint.DeliverWithin > 0 {
-		return q.OwedAt.Add(q.Endpoint.DeliverWithin), Origin{Rule: RuleEndpoint}
+		return q.OwedAt.Add(q.Endpoint.DeliverWithin), Source{Rule: RuleEndpoint}
 	}
-	return time.Time{}, Origin{Rule: RuleNone}
+	return time.Time{}, Source{Rule: RuleNone}
 }
 
-func (q Question) policy(deadline bool) (retry.Policy, Origin) {
+func (q Question) policy(deadline bool) (retry.Policy, Source) {
 	if q.Endpoint != nil {
 		for _, rule := range q.Endpoint.Policies {
 			for _, pattern := range rule.Types {
 				if subscription.Match(pattern, q.Type) {
-					return rule.Policy, Origin{RuleEndpointType, pattern}
+					return rule.Policy, Source{RuleEndpointType, pattern}
 				}
 			}
 		}
 		if q.Endpoint.Policy != nil {
-			return *q.Endpoint.Policy, Origin{Rule: RuleEndpoint}
+			return *q.Endpoint.Policy, Source{Rule: RuleEndpoint}
 		}
 	}
 	for _, r := range q.Rules {
 		if r.Policy != nil {
-			return *r.Policy, Origin{RuleEventType, r.Pattern}
+			return *r.Policy, Source{RuleEventType, r.Pattern}
 		}
 	}
 	if deadline {
-		return retry.Urgent(), Origin{Rule: RuleDeadline}
+		return retry.Urgent(), Source{Rule: RuleDeadline}
 	}
-	return retry.Standard(), Origin{Rule: RuleDefault}
+	return retry.Standard(), Source{Rule: RuleDefault}
 }
 
 // maxPolicies bounds an endpoint's rules, so that looking one up stays cheap.

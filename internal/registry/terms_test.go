@@ -26,31 +26,31 @@ func TestWhichDeadlineAndWhichPolicyHold(t *testing.T) {
 				Policies: []registry.PolicyRule{{Types: []string{"x", "lab.*"}, Policy: *named("rule")}, {Types: []string{">"}, Policy: *named("later rule")}}},
 			Rules: []*registry.EventType{{Pattern: "lab.critical", DeliverWithin: time.Minute}, {Pattern: "lab.>", DeliverWithin: time.Second, Policy: named("type")}}}
 	}
-	none := registry.Origin{Rule: registry.RuleNone}
+	none := registry.Source{Rule: registry.RuleNone}
 	tests := []struct {
 		name       string
 		less       func(*registry.Question) // takes away what would win
 		deliverBy  time.Time
-		deadline   registry.Origin
+		deadline   registry.Source
 		policy     string
-		policyFrom registry.Origin
+		policyFrom registry.Source
 	}{
 		{"everything is set: the event, and the endpoint's rule for the type", func(*registry.Question) {},
-			own, registry.Origin{Rule: registry.RuleEvent}, "rule", registry.Origin{Rule: registry.RuleEndpointType, Pattern: "lab.*"}},
+			own, registry.Source{Rule: registry.RuleEvent}, "rule", registry.Source{Rule: registry.RuleEndpointType, Pattern: "lab.*"}},
 		{"an event without a deadline gets its type's, of the closest pattern that sets one", func(q *registry.Question) { q.DeliverBy = time.Time{} },
-			owed.Add(time.Minute), registry.Origin{Rule: registry.RuleEventType, Pattern: "lab.critical"}, "rule", registry.Origin{Rule: registry.RuleEndpointType, Pattern: "lab.*"}},
+			owed.Add(time.Minute), registry.Source{Rule: registry.RuleEventType, Pattern: "lab.critical"}, "rule", registry.Source{Rule: registry.RuleEndpointType, Pattern: "lab.*"}},
 		{"without a type's it gets the endpoint's", func(q *registry.Question) { q.DeliverBy, q.Rules = time.Time{}, nil },
-			owed.Add(time.Hour), registry.Origin{Rule: registry.RuleEndpoint}, "rule", registry.Origin{Rule: registry.RuleEndpointType, Pattern: "lab.*"}},
+			owed.Add(time.Hour), registry.Source{Rule: registry.RuleEndpoint}, "rule", registry.Source{Rule: registry.RuleEndpointType, Pattern: "lab.*"}},
 		{"an endpoint without a rule for the type has its own policy", func(q *registry.Question) { q.Endpoint.Policies = q.Endpoint.Policies[:0] },
-			own, registry.Origin{Rule: registry.RuleEvent}, "endpoint", registry.Origin{Rule: registry.RuleEndpoint}},
+			own, registry.Source{Rule: registry.RuleEvent}, "endpoint", registry.Source{Rule: registry.RuleEndpoint}},
 		{"an endpoint without a policy has the type's, of the closest pattern that sets one", func(q *registry.Question) { q.Endpoint.Policies, q.Endpoint.Policy = nil, nil },
-			own, registry.Origin{Rule: registry.RuleEvent}, "type", registry.Origin{Rule: registry.RuleEventType, Pattern: "lab.>"}},
+			own, registry.Source{Rule: registry.RuleEvent}, "type", registry.Source{Rule: registry.RuleEventType, Pattern: "lab.>"}},
 		{"a deadline alone makes it urgent", func(q *registry.Question) { q.Endpoint, q.Rules = &registry.Endpoint{}, nil },
-			own, registry.Origin{Rule: registry.RuleEvent}, "urgent", registry.Origin{Rule: registry.RuleDeadline}},
+			own, registry.Source{Rule: registry.RuleEvent}, "urgent", registry.Source{Rule: registry.RuleDeadline}},
 		{"also for an endpoint that nobody knows", func(q *registry.Question) { q.Endpoint, q.Rules = nil, nil },
-			own, registry.Origin{Rule: registry.RuleEvent}, "urgent", registry.Origin{Rule: registry.RuleDeadline}},
+			own, registry.Source{Rule: registry.RuleEvent}, "urgent", registry.Source{Rule: registry.RuleDeadline}},
 		{"nothing at all is standard, without a deadline", func(q *registry.Question) { *q = registry.Question{Type: q.Type, OwedAt: owed} },
-			time.Time{}, none, "standard", registry.Origin{Rule: registry.RuleDefault}},
+			time.Time{}, none, "standard", registry.Source{Rule: registry.RuleDefault}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

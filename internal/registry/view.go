@@ -42,7 +42,7 @@ const maxCachedMatches = 10_000
 // NewView makes an empty view. Run fills it.
 func NewView(js jetstream.JetStream, log zerolog.Logger) *View {
 	v := &View{ready: make(chan struct{})}
-	v.endpoints = newWatched(js, log, streams.EndpointsBucket, streams.EndpointsStream, Decode,
+	v.endpoints = newWatched(js, log, streams.EndpointsBucket, streams.EndpointsStream, decodeShared,
 		func(all map[string]*Endpoint) { v.snapshot.Store(newSnapshot(all)) })
 	v.eventTypes = newWatched(js, log, streams.EventTypesBucket, streams.EventTypesStream, DecodeEventType,
 		func(all map[string]*EventType) { v.rules.Store(newTypeRules(all)) })
@@ -50,6 +50,13 @@ func NewView(js jetstream.JetStream, log zerolog.Logger) *View {
 	v.rules.Store(newTypeRules(nil))
 	v.barrier.reach = v.reach
 	return v
+}
+
+// decodeShared reads a revision that all who look at the view share.
+func decodeShared(b []byte) (Endpoint, error) {
+	e, err := Decode(b)
+	e.opened = new(atomic.Pointer[Opened])
+	return e, err
 }
 
 // Ready is closed once the view holds everything. Nobody MUST match before.
@@ -108,6 +115,11 @@ func (v *View) Match(tenant, eventType string) []*Endpoint {
 		s.matches.Store(key, out)
 	}
 	return out
+}
+
+// All returns the newest revisions that have been seen, in no order.
+func (v *View) All() []*Endpoint {
+	return slices.Collect(maps.Values(v.snapshot.Load().byID))
 }
 
 // Fresh returns once the view includes every change that was stored before the

@@ -31,8 +31,9 @@ const (
 // Publisher hands messages to JetStream and returns once they are stored.
 // It is safe for concurrent use.
 type Publisher struct {
-	js  jetstream.JetStream
-	log zerolog.Logger
+	js     jetstream.JetStream
+	log    zerolog.Logger
+	groups *groups // nil: every message by itself
 }
 
 // NewPublisher makes a publisher with an acknowledgement window of its own.
@@ -44,6 +45,18 @@ func NewPublisher(nc *nats.Conn, log zerolog.Logger) (*Publisher, error) {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
 	return &Publisher{js: js, log: log}, nil
+}
+
+// NewGroupingPublisher makes a publisher that stores what comes together as one
+// atomic batch per stream: one fsync for all of it, where each message would
+// cost one. It pays when the server syncs every write (--sync always), and
+// only then: a batch costs more work than its messages by themselves.
+func NewGroupingPublisher(nc *nats.Conn, log zerolog.Logger) (*Publisher, error) {
+	p, err := NewPublisher(nc, log)
+	if err == nil {
+		p.groups = newGroups(p)
+	}
+	return p, err
 }
 
 // Publish stores one message. See PublishAll.
@@ -82,6 +95,13 @@ func (p *Publisher) PublishAll(ctx context.Context, msgs ...*nats.Msg) ([]*jetst
 
 // tryAll publishes those messages that have no acknowledgement yet, and waits for them.
 func (p *Publisher) tryAll(ctx context.Context, msgs []*nats.Msg, acks []*jetstream.PubAck) error {
+	if p.groups != nil {
+		return p.groups.tryAll(ctx, msgs, acks)
+	}
+	return p.tryEach(ctx, msgs, acks)
+}
+
+func (p *Publisher) tryEach(ctx context.Context, msgs []*nats.Msg, acks []*jetstream.PubAck) error {
 	futures := make([]jetstream.PubAckFuture, len(msgs))
 	var failed error
 	for i, m := range msgs {

@@ -34,7 +34,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, server: testkit.BareNATS(t)}
 	r.js = r.server.JetStream()
-	_, err := r.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: stream, Subjects: []string{"work.>"}, Retention: jetstream.WorkQueuePolicy})
+	_, err := r.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: stream, Subjects: []string{"work.>"}, Retention: jetstream.WorkQueuePolicy, AllowAtomicPublish: true})
 	must(t, err)
 	r.makeConsumer()
 	return r
@@ -255,36 +255,84 @@ func TestAServerOrAConsumerThatComesBackIsUsedAgain(t *testing.T) {
 	}
 }
 
+// publishers are both kinds: what one promises, the other does.
+func publishers() map[string]func(*nats.Conn, zerolog.Logger) (*stage.Publisher, error) {
+	return map[string]func(*nats.Conn, zerolog.Logger) (*stage.Publisher, error){
+		"one by one": stage.NewPublisher, "in groups": stage.NewGroupingPublisher}
+}
+
 func TestPublishRepeatsUntilItIsStoredOnce(t *testing.T) {
-	r := newRig(t)
-	pub, err := stage.NewPublisher(r.server.Connect(), zerolog.Nop())
-	must(t, err)
-	r.server.Stop()
-	msgs := make([]*nats.Msg, 50)
-	for i := range msgs {
-		msgs[i] = &nats.Msg{Subject: "work.x", Header: nats.Header{nats.MsgIdHdr: {fmt.Sprint("m", i)}}, Data: []byte("x")}
-	}
-	got := make(chan error, 1)
-	go func() {
-		acks, err := pub.PublishAll(t.Context(), msgs...)
-		for i, a := range acks {
-			if a == nil || a.Stream != stream {
-				t.Errorf("message %d has no acknowledgement", i)
+	for name, publisher := range publishers() {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			pub, err := publisher(r.server.Connect(), zerolog.Nop())
+			must(t, err)
+			r.server.Stop()
+			msgs := make([]*nats.Msg, 600)
+			for i := range msgs {
+				msgs[i] = &nats.Msg{Subject: "work.x", Header: nats.Header{nats.MsgIdHdr: {fmt.Sprint("m", i)}}, Data: []byte("x")}
 			}
-		}
-		got <- err
-	}()
-	r.server.Restart()
-	must(t, <-got)
-	r.left(50)
-	again, err := pub.PublishAll(t.Context(), msgs...)
-	must(t, err)
-	for i, a := range again {
-		if !a.Duplicate {
-			t.Errorf("message %d was stored again", i)
-		}
+			got := make(chan error, 1)
+			go func() {
+				acks, err := pub.PublishAll(t.Context(), msgs...)
+				for i, a := range acks {
+					if a == nil || a.Stream != stream {
+						t.Errorf("message %d has no acknowledgement", i)
+					}
+				}
+				got <- err
+			}()
+			r.server.Restart()
+			must(t, <-got)
+			r.left(600)
+			again, err := pub.PublishAll(t.Context(), msgs...)
+			must(t, err)
+			for i, a := range again {
+				if !a.Duplicate {
+					t.Errorf("message %d was stored again", i)
+				}
+			}
+			r.left(600)
+		})
 	}
-	r.left(50)
+}
+
+// Whoever claims something by publishing it MUST learn where it is stored, and
+// whether it was there before, also beside others in one batch.
+func TestAcknowledgementsTellSequenceAndDuplicate(t *testing.T) {
+	for name, publisher := range publishers() {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			pub, err := publisher(r.server.Connect(), zerolog.Nop())
+			must(t, err)
+			_, err = pub.Publish(t.Context(), &nats.Msg{Subject: "work.x", Header: nats.Header{nats.MsgIdHdr: {"known"}}, Data: []byte("known")})
+			must(t, err)
+			var wg sync.WaitGroup
+			for w := range 20 {
+				wg.Go(func() {
+					for i := range 20 {
+						id := fmt.Sprintf("%d-%d", w, i)
+						if i == 10 {
+							id = "known"
+						}
+						ack, err := pub.Publish(t.Context(), &nats.Msg{Subject: "work.x", Header: nats.Header{nats.MsgIdHdr: {id}}, Data: []byte(id)})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						s, err := r.js.Stream(t.Context(), stream)
+						must(t, err)
+						m, err := s.GetMsg(t.Context(), ack.Sequence)
+						if err != nil || string(m.Data) != id || ack.Duplicate != (id == "known") {
+							t.Errorf("%s: sequence %d (%v), duplicate %v", id, ack.Sequence, err, ack.Duplicate)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			r.left(1 + 20*19)
+		})
+	}
 }
 
 func TestPublishEndsWithItsContext(t *testing.T) {

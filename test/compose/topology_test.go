@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/waybill-dev/waybill/internal/engine"
+	"github.com/waybill-dev/waybill/internal/sealed"
 )
 
 // The topology of compose.yaml as processes: the same configuration files,
@@ -30,7 +31,11 @@ type topology struct {
 }
 
 func newTopology(t *testing.T) *topology {
-	project := load(t, "WAYBILL_EGRESS_ALLOW=127.0.0.0/8")
+	key, err := sealed.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	project := load(t, "WAYBILL_EGRESS_ALLOW=127.0.0.0/8", "WAYBILL_SECRETS_KEY="+key)
 	top := &topology{t: t, services: project.Services, replace: map[string]*strings.Replacer{}, running: map[string]*process{}}
 	top.startEngine()
 

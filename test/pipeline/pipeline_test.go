@@ -179,8 +179,12 @@ func TestAnEndpointThatIsGoneIsDisabled(t *testing.T) {
 		t.Errorf("reason %s", dead[0].Reason)
 	}
 	changes := b.ledger.waitFor(t, 2, kind(record.EndpointChanged))
-	if last := changes[1]; last.Action != "disabled" || last.EndpointRevision != 2 || last.EndpointID != e.ID {
+	if last := changes[1]; last.Action != "disabled" || last.EndpointRevision != 2 || last.EndpointID != e.ID || last.Actor != registry.ActorWaybill {
 		t.Errorf("the change on record is %+v", last)
+	}
+	notice := b.ledger.waitFor(t, 1, kind(record.OperatorAction))[0]
+	if notice.Action != "endpoint.disabled" || notice.Reason != "endpoint_gone" || notice.EndpointID != e.ID || notice.Detail == "" {
+		t.Errorf("the notice on record is %+v", notice)
 	}
 	b.publish("default", "evt-2", "order.paid", `2`)
 	if got := b.ledger.waitFor(t, 1, kind(record.EventUnmatched)); got[0].EventID != "evt-2" {
@@ -308,7 +312,7 @@ func TestAChangeOfAnEndpointTakesEffectAtItsNextAttempt(t *testing.T) {
 	b.publish("default", "evt-1", "order.paid", `1`)
 	first.waitFor(t, 1)
 	_, err := b.store.Update(t.Context(), e.ID, "test", "updated", "moved", func(e *registry.Endpoint) error {
-		e.URL, e.Secrets = second.URL, []registry.Secret{{Secret: second.secret}}
+		e.URL, e.Secrets = second.URL, []registry.Secret{b.seal(*e, second.secret)}
 		return nil
 	})
 	must(t, err)

@@ -22,6 +22,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/engine"
 	"github.com/waybill-dev/waybill/internal/history"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/internal/testkit"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -53,18 +54,20 @@ type system struct {
 	js      jetstream.JetStream
 	ledger  *ledger.DB
 	control *control.Control
+	keyFile string // of endpoints' secrets
 }
 
 // allInOne runs waybill up.
 func allInOne(t *testing.T, sync string) *system {
 	t.Helper()
 	dir := workspace(t)
-	s := &system{t: t, dir: dir}
+	s := &system{t: t, dir: dir, keyFile: filepath.Join(dir, "secrets.key")}
+	s.makeKeys()
 	address := func() string { return "127.0.0.1:" + freePort(t) }
 	natsAddr, native := address(), address()
 	s.http, s.natsURL, s.dsn = address(), "nats://"+natsAddr, "clickhouse://default@"+native+"/"+ledger.DefaultDatabase
 	up := startProgram(t, dir, "up", "waybill", "up", "--data", filepath.Join(dir, "data"), "--http", s.http, "--nats", natsAddr,
-		"--clickhouse-native", native, "--clickhouse-http", address(), "--sync", sync, "--egress-allow", loopback,
+		"--clickhouse-native", native, "--clickhouse-http", address(), "--sync", sync, "--egress-allow", loopback, "--secrets-key-file", s.keyFile,
 		"--partitions", fmt.Sprint(partitions), "--log-format", "json")
 	s.programs, s.health = []*program{up}, []string{s.http}
 	s.producers = startProxy(t, natsAddr)
@@ -79,11 +82,19 @@ func allInOne(t *testing.T, sync string) *system {
 	return s
 }
 
+func (s *system) makeKeys() {
+	s.t.Helper()
+	if _, err := sealed.CreateFile(s.keyFile); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // separate runs every stage in processes of its own, most of them twice.
 func separate(t *testing.T) *system {
 	t.Helper()
 	dir := workspace(t)
-	s := &system{t: t, dir: dir, nats: testkit.BareNATS(t), engine: startEngine(t, filepath.Join(dir, "clickhouse"))}
+	s := &system{t: t, dir: dir, nats: testkit.BareNATS(t), engine: startEngine(t, filepath.Join(dir, "clickhouse")), keyFile: filepath.Join(dir, "secrets.key")}
+	s.makeKeys()
 	s.nats.Apply(streams.Options{Partitions: partitions})
 	s.natsURL, s.dsn = s.nats.URL, s.engine.get().DSN("", ledger.DefaultDatabase)
 	natsAddr := s.natsURL[len("nats://"):]
@@ -103,7 +114,7 @@ func separate(t *testing.T) *system {
 			name := fmt.Sprintf("%s-%d", stage.binary, i+1)
 			way, address := startProxy(t, natsAddr), "127.0.0.1:"+freePort(t)
 			if stage.binary == "dispatcher" {
-				stage.args = []string{"--egress-allow", loopback, "--name", name}
+				stage.args = []string{"--egress-allow", loopback, "--name", name, "--secrets-key-file", s.keyFile}
 			}
 			p := startProgram(t, dir, name, stage.binary, append([]string{"--nats-url", "nats://" + way.addr(), "--http", address,
 				"--partitions", fmt.Sprint(partitions), "--drain-timeout", "5s"}, stage.args...)...)
@@ -141,7 +152,11 @@ func (s *system) connect() {
 	s.t.Cleanup(func() { _ = s.ledger.Close() })
 	policy, err := egress.ParseAllow([]string{loopback})
 	must(s.t, err)
-	s.control, err = control.New(s.t.Context(), control.Options{NC: s.nc, Ledger: history.New(s.ledger), Egress: policy})
+	keys, err := sealed.Open(s.keyFile)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.control, err = control.New(s.t.Context(), control.Options{NC: s.nc, Ledger: history.New(s.ledger), Egress: policy, Keys: keys})
 	must(s.t, err)
 }
 
@@ -176,6 +191,7 @@ func eventually(t *testing.T, bound time.Duration, what string, ask func(context
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
+	var last error
 	for {
 		once, cancelOnce := context.WithTimeout(ctx, 10*time.Second)
 		err := ask(once)
@@ -183,10 +199,13 @@ func eventually(t *testing.T, bound time.Duration, what string, ask func(context
 		if err == nil {
 			return
 		}
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("%s: not after %s: %v", what, bound, err)
+			t.Fatalf("%s: not after %s: %v", what, bound, last)
 		}
 	}
 }

@@ -56,9 +56,11 @@ func summon(s *system) *cast {
 	add("goes for good at times", "pay.refunded", false, 32, sometimes(2, answer("410 Gone")))
 	c.toggled = add("is disabled at times", "pay.>", false, 32, good)
 	c.moved = add("moves", "pay.refunded", true, 32, good)
-	// Ten of its twelve seconds are kept for telling somebody.
+	// Ten of its twelve seconds are kept for telling somebody. A replay has no
+	// deadline, so the number of attempts is bounded too.
 	hurried := newReceiver(s.t, c.log, "is in a hurry", sometimes(70, answer("503 Service Unavailable")))
-	s.endpoint(hurried, control.EndpointSpec{Types: []string{"order.placed"}, Timeout: control.Duration(time.Second), DeliverWithin: control.Duration(12 * time.Second)})
+	s.endpoint(hurried, control.EndpointSpec{Types: []string{"order.placed"}, Timeout: control.Duration(time.Second), DeliverWithin: control.Duration(12 * time.Second),
+		Policy: &retry.Policy{Name: "hurried", MaxAttempts: 10, Base: 100 * time.Millisecond, Cap: time.Second}})
 	c.all, c.certain[hurried], c.types[hurried] = append(c.all, hurried), true, "order.placed"
 	c.comesAndGoes = append(c.comesAndGoes, add("comes and goes", "pay.captured", true, 32, goodbye))
 	return c

@@ -68,6 +68,10 @@ CREATE TABLE IF NOT EXISTS records
     software String ALIAS JSONExtractString(body, 'software'),
     endpoint_ids Array(String) ALIAS JSONExtract(body, 'endpoint_ids', 'Array(String)'),
     event_types Array(String) ALIAS JSONExtract(body, 'event_types', 'Array(String)'),
+    settings Map(String, String) ALIAS JSONExtract(body, 'settings', 'Map(String, String)'),
+    auth_us Int64 ALIAS JSONExtractInt(body, 'auth_us'),
+    proxy String ALIAS JSONExtractString(body, 'proxy'),
+    client_fingerprint String ALIAS JSONExtractString(body, 'client_fingerprint'),
     gap_from UInt64 ALIAS JSONExtractUInt(body, 'gap_from'),
     gap_to UInt64 ALIAS JSONExtractUInt(body, 'gap_to'),
 

@@ -10,9 +10,9 @@ WHERE kind IN ('event.accepted', 'event.unmatched', 'event.rejected');
 CREATE OR REPLACE VIEW attempts AS
 SELECT
     idx, id, at, tenant, event_id, endpoint_id, event_type, attempt, replay_id,
-    started_at, resolve_us, connect_us, tls_us, first_byte_us, duration_us,
+    started_at, auth_us, resolve_us, connect_us, tls_us, first_byte_us, duration_us,
     status, outcome, class, error, decision, reason, detail, next_attempt_at, deliver_by,
-    endpoint_revision, url, remote_addr, connection_reused, http_version, tls_version, peer_fingerprint,
+    endpoint_revision, url, proxy, remote_addr, connection_reused, http_version, tls_version, peer_fingerprint, client_fingerprint,
     payload_digest, payload_bytes, signature_scheme, key_ids, signed_at,
     response_headers, response_excerpt, response_bytes, response_truncated, redactions,
     dispatcher, software
@@ -174,7 +174,7 @@ FROM
 WHERE owed_count > 0 OR any_owed = 0;
 
 CREATE OR REPLACE VIEW endpoint_history AS
-SELECT idx, id, at, tenant, endpoint_id, endpoint_revision, action, actor, reason, detail, url, event_types, body
+SELECT idx, id, at, tenant, endpoint_id, endpoint_revision, action, actor, reason, detail, url, event_types, settings, body
 FROM records
 WHERE kind = 'endpoint.changed';
 

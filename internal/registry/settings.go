@@ -1,0 +1,90 @@
+package registry
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/record"
+)
+
+// Settings are what goes on record of a revision besides what has a field of
+// its own: enough to tell how its requests were made, and nothing secret.
+func (e *Endpoint) Settings() map[string]string {
+	s := map[string]string{"timeout": e.Timeout.String(), "max_in_flight": strconv.Itoa(e.MaxInFlight), "disable_after": e.DisableAfter.String()}
+	if e.DeliverWithin > 0 {
+		s["deliver_within"] = e.DeliverWithin.String()
+	}
+	if e.Policy != nil {
+		s["policy"] = e.Policy.Name
+	}
+	var names []string
+	for _, h := range e.Headers {
+		names = append(names, h.Name)
+	}
+	if len(names) > 0 {
+		s["headers"] = strings.Join(names, ", ")
+	}
+	if e.Authorization != nil {
+		s["authorization"] = e.Authorization.Scheme
+	}
+	if c := e.ClientCertificate; c != nil {
+		s["client_certificate"], s["client_certificate_until"] = c.Fingerprint, c.NotAfter.UTC().Format(time.RFC3339)
+	}
+	if e.CA != "" {
+		sum := sha256.Sum256([]byte(e.CA))
+		s["ca"] = hex.EncodeToString(sum[:]) // of the PEM as it was given
+	}
+	if e.OAuth2 != nil {
+		s["oauth2_token_url"], s["oauth2_client_id"] = record.SafeURL(e.OAuth2.TokenURL), e.OAuth2.ClientID
+	}
+	if e.EgressProxy != "" {
+		s["egress_proxy"] = e.EgressProxy
+	}
+	for i, r := range e.Policies {
+		s["policy_for_"+strconv.Itoa(i+1)] = strings.Join(r.Types, ", ") + ": " + r.Policy.Name
+	}
+	if e.MaxPerSecond > 0 {
+		s["max_per_second"] = strconv.FormatFloat(e.MaxPerSecond, 'g', -1, 64)
+	}
+	if e.Ordering != "" {
+		s["ordering"] = string(e.Ordering)
+	}
+	if keys := e.SealedUnder(); len(keys) > 0 {
+		s["sealed_under"] = strings.Join(keys, ", ")
+	}
+	return s
+}
+
+// SealedUnder are the ids of the secrets keys that the endpoint's secrets need.
+func (e *Endpoint) SealedUnder() []string {
+	var ids []string
+	add := func(id string) {
+		for _, have := range ids {
+			if have == id {
+				return
+			}
+		}
+		if id != "" {
+			ids = append(ids, id)
+		}
+	}
+	for _, s := range e.Secrets {
+		add(s.Sealed.KeyID())
+	}
+	for _, h := range e.Headers {
+		add(h.Sealed.KeyID())
+	}
+	if e.Authorization != nil {
+		add(e.Authorization.Sealed.KeyID())
+	}
+	if e.ClientCertificate != nil {
+		add(e.ClientCertificate.Key.KeyID())
+	}
+	if e.OAuth2 != nil {
+		add(e.OAuth2.Secret.KeyID())
+	}
+	return ids
+}
