@@ -75,6 +75,10 @@ $(NODE_PACKAGES): test/interop/node/package-lock.json test/interop/node/package.
 	@cd test/interop/node && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
+.PHONY: bench
+bench: engine build ## Measure Waybill beside the raw ceiling of this machine; writes bench/report.md and report.json (5 minutes)
+	@go build -o bin/.tmp/bench ./bench && bin/.tmp/bench
+
 ##@ Keep
 
 .PHONY: docs

@@ -98,10 +98,8 @@ func run(ctx context.Context, bin, only, out string, scale float64) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
-		r.Results = append(r.Results, res)
-		fmt.Printf("%-22s %6.0f/s ratio %.2f  cpu/1000 %.3f (receiver %.3f)  p50 %.1f p99 %.1f ms  missing %d dup %d  rss %.0f+%.0f MB  %.0f B/delivery, caught up after %.1fs\n",
-			res.Scenario, res.DeliveredPerS, res.Ratio, res.CPUPer1000, res.ReceiverCPUPer1000, res.P50, res.P99, res.Missing, res.Duplicates,
-			res.RSS, res.RSSClickHouse, res.LedgerBytes, res.LedgerCaughtUpAfterS)
+		r.add(s, res)
+		fmt.Println(r.Results[len(r.Results)-1])
 	}
 	if out == "" {
 		return nil
@@ -110,18 +108,8 @@ func run(ctx context.Context, bin, only, out string, scale float64) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path.Join(out, "report.json"), append(b, '\n'), 0o644)
-}
-
-// scenarios of a run, about five minutes at scale 1.
-func scenarios(scale float64) []scenario {
-	n := func(events int) int { return max(int(float64(events)*scale), 50) }
-	healthy := func(n int) group { return group{Path: "ok", N: n, Watch: true} }
-	return []scenario{
-		{Name: "fanout10", What: "fan-out 10, flat out", Sync: "1s", Groups: []group{healthy(10)}, Events: n(3000), Wait: 2 * time.Minute},
-		{Name: "fanout1", What: "fan-out 1, flat out", Sync: "1s", Groups: []group{healthy(1)}, Events: n(15000), Wait: 2 * time.Minute},
-		{Name: "fanout10-always", What: "fan-out 10, flat out, safe from a power cut", Sync: "always", Groups: []group{healthy(10)}, Events: n(1500), Wait: 2 * time.Minute},
-		{Name: "latency", What: "50 events a second", Sync: "1s", Groups: []group{healthy(1)}, Events: n(500), Rate: 50, Wait: time.Minute},
-		{Name: "latency-always", What: "50 events a second, safe from a power cut", Sync: "always", Groups: []group{healthy(1)}, Events: n(500), Rate: 50, Wait: time.Minute},
+	if err := os.WriteFile(path.Join(out, "report.json"), append(b, '\n'), 0o644); err != nil {
+		return err
 	}
+	return os.WriteFile(path.Join(out, "report.md"), []byte(r.markdown()), 0o644)
 }

@@ -15,7 +15,11 @@ import (
 	"github.com/waybill-dev/waybill/streams"
 )
 
-const eventPrefix = "bench-"
+const (
+	eventPrefix = "bench-"
+	loadType    = "bench.load"
+	floodType   = "bench.flood"
+)
 
 // group is some endpoints of one kind.
 type group struct {
@@ -33,11 +37,11 @@ type scenario struct {
 	Groups []group
 	Events int
 	Rate   float64 // events a second; 0: as fast as they are taken
-	// Extra events, of a type that only a group with that type gets, are
-	// published flat out beside the others.
-	Flood     int
-	FloodType string
-	Wait      time.Duration
+	// Events of floodType, published flat out beside the others.
+	Flood int
+	Wait  time.Duration
+	// Baseline names the scenario that this one's p99 is compared with.
+	Baseline string
 }
 
 // result is what a scenario gave.
@@ -58,6 +62,12 @@ type result struct {
 	RSSClickHouse        float64 `json:"rss_clickhouse_mb"`
 	LedgerBytes          float64 `json:"ledger_bytes_per_delivery"`
 	LedgerCaughtUpAfterS float64 `json:"ledger_caught_up_after_s"`
+	// Of attempts after the first: how long after they were due they started.
+	Retries     int     `json:"retries"`
+	LatenessP50 float64 `json:"lateness_p50_ms"`
+	LatenessP99 float64 `json:"lateness_p99_ms"`
+	// P99 over that of the baseline's, in this run.
+	P99Factor float64 `json:"p99_factor,omitempty"`
 }
 
 func (s scenario) run(ctx context.Context, bin string, ceilingPerS float64) (result, error) {
@@ -110,12 +120,32 @@ func (s scenario) run(ctx context.Context, bin string, ceilingPerS float64) (res
 	}
 	out.CPUPer1000 = (w.cpu() - cpu) / made * 1000
 	out.ReceiverCPUPer1000 = (cpuSeconds(rcv.cmd.Process.Pid) - rcvCPU) / made * 1000
+	if err := lateness(w, &out); err != nil {
+		return out, err
+	}
 	if _, err := w.query("OPTIMIZE TABLE records FINAL"); err != nil && !strings.Contains(err.Error(), "EOF") {
 		return out, err
 	}
 	bytes, err := w.query("SELECT sum(bytes_on_disk) FROM system.parts WHERE database = 'waybill' AND table = 'records' AND active")
 	out.LedgerBytes = bytes / made
 	return out, err
+}
+
+// lateness asks the ledger how late retries started.
+func lateness(w *waybill, out *result) error {
+	const late = `SELECT %s FROM (SELECT dateDiff('microsecond', due, started_at) / 1000 AS late FROM (
+		SELECT attempt, started_at, lagInFrame(next_attempt_at) OVER (PARTITION BY event_id, endpoint_id ORDER BY attempt) AS due
+		FROM attempts) WHERE attempt > 1 AND due IS NOT NULL)`
+	for expression, into := range map[string]*float64{"quantile(0.5)(late)": &out.LatenessP50, "quantile(0.99)(late)": &out.LatenessP99} {
+		n, err := w.query(fmt.Sprintf(late, "if(count() = 0, 0, "+expression+")"))
+		if err != nil {
+			return err
+		}
+		*into = n
+	}
+	n, err := w.query(fmt.Sprintf(late, "count()"))
+	out.Retries = int(n)
+	return err
 }
 
 // endpoints creates the endpoints and returns the numbers of those watched.
@@ -128,7 +158,7 @@ func (s scenario) endpoints(w *waybill, receiver string) (map[uint32]bool, error
 			if g.Path == "down" {
 				url = fmt.Sprintf("http://127.0.0.1:1/%d", n)
 			}
-			spec := map[string]any{"tenant": "default", "url": url, "types": []string{"bench.load"}}
+			spec := map[string]any{"tenant": "default", "url": url, "types": []string{loadType}}
 			for k, v := range g.Spec {
 				spec[k] = v
 			}
@@ -147,7 +177,7 @@ func (s scenario) endpoints(w *waybill, receiver string) (map[uint32]bool, error
 func warmUp(ctx context.Context, w *waybill, receiver string, watched map[uint32]bool) error {
 	const n = 20
 	for i := range n {
-		if _, err := w.js.PublishMsg(ctx, event("warm-"+strconv.Itoa(i), "bench.load")); err != nil {
+		if _, err := w.js.PublishMsg(ctx, event("warm-"+strconv.Itoa(i), loadType)); err != nil {
 			return err
 		}
 	}
@@ -179,7 +209,7 @@ func (s scenario) publish(ctx context.Context, w *waybill) ([]int64, error) {
 			}
 		}
 		times[i] = time.Now().UnixNano()
-		f, err := w.js.PublishMsgAsync(event(eventPrefix+strconv.Itoa(i), "bench.load"), jetstream.WithStallWait(time.Minute))
+		f, err := w.js.PublishMsgAsync(event(eventPrefix+strconv.Itoa(i), loadType), jetstream.WithStallWait(time.Minute))
 		if err != nil {
 			return nil, err
 		}
@@ -202,7 +232,7 @@ func (s scenario) publish(ctx context.Context, w *waybill) ([]int64, error) {
 
 func (s scenario) publishFlood(w *waybill) error {
 	for i := range s.Flood {
-		if _, err := w.js.PublishMsgAsync(event("flood-"+strconv.Itoa(i), s.FloodType), jetstream.WithStallWait(time.Minute)); err != nil {
+		if _, err := w.js.PublishMsgAsync(event("flood-"+strconv.Itoa(i), floodType), jetstream.WithStallWait(time.Minute)); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,8 @@
 package streams
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -25,6 +27,11 @@ const (
 
 	EndpointsBucket  = "endpoints"
 	EventTypesBucket = "event_types"
+	// ChannelsBucket, EscalationPoliciesBucket: by whom and how people are told.
+	ChannelsBucket           = "channels"
+	EscalationPoliciesBucket = "escalation_policies"
+	// IncidentsBucket holds what people are being told of: see IncidentKey and TroubleKey.
+	IncidentsBucket = "incidents"
 	// EndpointHealthBucket says which endpoints fail, and since when.
 	EndpointHealthBucket = "endpoint_health"
 	// LeasesBucket says who does what only one may do at a time.
@@ -39,17 +46,25 @@ const (
 	EndpointsStream = "KV_" + EndpointsBucket
 	// EventTypesStream is the stream behind EventTypesBucket.
 	EventTypesStream = "KV_" + EventTypesBucket
+	// The streams behind the buckets of channels and policies.
+	ChannelsStream           = "KV_" + ChannelsBucket
+	EscalationPoliciesStream = "KV_" + EscalationPoliciesBucket
 )
 
 // LedgerSinkLease is the key in LeasesBucket of the one sink that writes.
 const LedgerSinkLease = "ledger-sink"
 
+// EscalatorLease is the key in LeasesBucket of the one escalator that tells
+// people: two would group one burst into two messages.
+const EscalatorLease = "escalator"
+
 // Durable consumers. Those of DELIVERIES and RETRY exist once per partition:
 // see DispatchConsumer and RetryConsumer.
 const (
-	FanoutConsumer   = "fanout"
-	ReplayConsumer   = "replay"
-	RecorderConsumer = "recorder"
+	FanoutConsumer    = "fanout"
+	ReplayConsumer    = "replay"
+	RecorderConsumer  = "recorder"
+	EscalatorConsumer = "escalator"
 )
 
 // LedgerSinkConsumer is the consumer that the sink which writes makes for
@@ -147,6 +162,42 @@ const LedgerSubjects = "ledger.>"
 
 // ReplaySubject is where a replay is asked for.
 func ReplaySubject(tenant string) string { return "replays." + tenant }
+
+// EscalationSubject is where a message owed to people is published. Its message
+// id is the id of the record that it is about.
+func EscalationSubject(tenant string) string { return "escalations." + tenant }
+
+// AlertSubject is where the escalator says what no policy tells anybody about.
+// No stream of ours keeps it.
+func AlertSubject(tenant string) string { return "waybill.alerts." + tenant }
+
+// IncidentKey is the key in IncidentsBucket of an incident; IncidentKeys matches all.
+func IncidentKey(incident string) string { return "i." + incident }
+
+// TroubleKey is the key in IncidentsBucket of one dead letter or rejected
+// event, by its record's id; TroubleKeys matches all. Ids hold characters that
+// keys cannot, so the key is a digest.
+func TroubleKey(record string) string {
+	sum := sha256.Sum256([]byte(record))
+	return "t." + hex.EncodeToString(sum[:16])
+}
+
+// Patterns of IncidentsBucket.
+const (
+	IncidentKeys = "i.>"
+	TroubleKeys  = "t.>"
+)
+
+// Ours says whether a subject belongs to Waybill, JetStream or the server: what
+// somebody else publishes there would be taken for ours.
+func Ours(subject string) bool {
+	first, _, _ := strings.Cut(subject, ".")
+	switch first {
+	case "events", "deliveries", "retry", "claims", "ledger", "replays", "escalations", "_INBOX":
+		return true
+	}
+	return strings.HasPrefix(subject, "$")
+}
 
 // DispatchConsumer is the durable of a partition's first attempts.
 func DispatchConsumer(partition int) string { return "dispatch-" + strconv.Itoa(partition) }

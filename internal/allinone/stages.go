@@ -7,9 +7,12 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/dispatcher"
+	"github.com/waybill-dev/waybill/internal/escalator"
 	"github.com/waybill-dev/waybill/internal/fanout"
 	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/version"
 )
 
 // stopMargin is what a stage gets beyond its drain: for the interrupted work
@@ -30,7 +33,7 @@ func (w *Waybill) startStages(ctx context.Context) error {
 	if err := w.openKeys(ctx, view); err != nil {
 		return err
 	}
-	for _, start := range []func(context.Context, *registry.View) error{w.startSink, w.startDispatcher, w.startFanout, w.startAPI} {
+	for _, start := range []func(context.Context, *registry.View) error{w.startSink, w.startEscalator, w.startDispatcher, w.startFanout, w.startAPI} {
 		if err := start(ctx, view); err != nil {
 			return err
 		}
@@ -81,6 +84,24 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 		return err
 	}
 	w.work("fanout", w.o.Drain+stopMargin, f.Run)
+	return nil
+}
+
+func (w *Waybill) startEscalator(ctx context.Context, _ *registry.View) error {
+	nc, err := w.connect(ctx, "waybill-escalator")
+	if err != nil {
+		return err
+	}
+	sender := channel.NewSender(channel.Options{Egress: w.egress, NC: nc, RootCAs: w.o.RootCAs, Software: version.Software})
+	w.cleanup.Push("escalator's connections", time.Second, func(context.Context) error { sender.Close(); return nil })
+	e, err := escalator.New(ctx, escalator.Options{NC: nc, Name: w.name, Sender: sender, Keys: w.keys, DrainTimeout: w.o.Drain,
+		Link: func(id string) string { return "http://" + w.addresses.HTTP + "/v1/escalations/" + id },
+		Log:  w.stageLog("escalator"), Metrics: w.metrics})
+	if err != nil {
+		return err
+	}
+	w.health.Add("escalator", e.Ready)
+	w.work("escalator", w.o.Drain+stopMargin, e.Run)
 	return nil
 }
 

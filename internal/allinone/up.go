@@ -4,6 +4,7 @@ package allinone
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -39,10 +40,11 @@ type Options struct {
 	Sync             Sync   // of the embedded NATS server
 	EgressAllow      []string
 	EgressProxy      process.Proxy
-	SecretsKeyFile   string        // Optional: the environment's keys, or a file in the data directory
-	Partitions       int           // 0: what the data has, or 1
-	Drain            time.Duration // how long a stop waits for a stage's work in hand
-	AddressesFile    string        // Optional: where to write the addresses besides the data directory
+	RootCAs          *x509.CertPool // Optional: verify the servers of escalation channels instead of the system's
+	SecretsKeyFile   string         // Optional: the environment's keys, or a file in the data directory
+	Partitions       int            // 0: what the data has, or 1
+	Drain            time.Duration  // how long a stop waits for a stage's work in hand
+	AddressesFile    string         // Optional: where to write the addresses besides the data directory
 	Log              zerolog.Logger
 }
 

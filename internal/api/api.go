@@ -69,6 +69,20 @@ func (a *API) table() map[string]map[string]handler {
 		"/v1/deliveries/{event_id}":        {"GET": a.getDeliveries},
 		"/v1/events/{id}":                  {"GET": a.getEvent},
 		"/v1/events/{id}/replay":           {"POST": a.replayEvent},
+
+		"/v1/channels":                   {"GET": a.listChannels, "POST": a.createChannel},
+		"/v1/channels/{name}":            {"GET": a.getChannel, "PATCH": a.updateChannel, "DELETE": a.deleteChannel},
+		"/v1/channels/{name}/test":       {"POST": a.testChannel},
+		"/v1/escalation-policies":        {"GET": a.listPolicies, "POST": a.createPolicy},
+		"/v1/escalation-policies/{name}": {"GET": a.getPolicy, "DELETE": a.deletePolicy},
+		"/v1/escalations":                {"GET": a.listEscalations},
+		"/v1/escalations/{id}":           {"GET": a.getEscalation},
+		"/v1/escalations/{id}/ack":       {"POST": a.ackEscalation},
+
+		"/v1/dead-letters":                                  {"GET": a.listDeadLetters},
+		"/v1/dead-letters/{event_id}/{endpoint_id}":         {"GET": a.getDeadLetter},
+		"/v1/dead-letters/{event_id}/{endpoint_id}/ack":     {"POST": a.ackDeadLetter},
+		"/v1/dead-letters/{event_id}/{endpoint_id}/resolve": {"POST": a.resolveDeadLetter},
 	}
 }
 

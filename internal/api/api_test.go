@@ -52,10 +52,11 @@ func start(t testing.TB) *system {
 
 // ledger is a control.Ledger that knows one event, one delivery and one attempt.
 type ledger struct {
-	event    control.EventRecord
-	delivery control.Delivery
-	filter   control.DeliveryFilter // of the last question
-	limit    int
+	event       control.EventRecord
+	delivery    control.Delivery
+	filter      control.DeliveryFilter // of the last question
+	limit       int
+	deadLetters []control.DeadLetter
 }
 
 func (l *ledger) Event(_ context.Context, id string) (control.EventRecord, bool, error) {
@@ -71,6 +72,16 @@ func (l *ledger) Deliveries(_ context.Context, f control.DeliveryFilter, cursor 
 		return control.DeliveryPage{}, nil
 	}
 	return control.DeliveryPage{Deliveries: []control.Delivery{l.delivery}}, nil
+}
+
+func (l *ledger) DeadLetters(_ context.Context, f control.DeadLetterFilter, _ string, _ int) (control.DeadLetterPage, error) {
+	var page control.DeadLetterPage
+	for _, d := range l.deadLetters {
+		if (f.EventID == "" || d.EventID == f.EventID) && (f.EndpointID == "" || d.EndpointID == f.EndpointID) {
+			page.DeadLetters = append(page.DeadLetters, d)
+		}
+	}
+	return page, nil
 }
 
 func (l *ledger) Attempts(_ context.Context, event, endpoint string) ([]record.Record, error) {

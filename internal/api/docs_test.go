@@ -60,6 +60,8 @@ func (s *system) onRecord(endpoint string) {
 		Timestamp: recordedAt, StoredAt: recordedAt, Seq: 1, DataDigest: envelope.DigestHex([]byte(`{"amount":1250}`)), DataBytes: 15, Endpoints: 1}
 	s.ledger.delivery = control.Delivery{EventID: "order/17:captured", EndpointID: endpoint, Tenant: "default",
 		EventType: "payment.captured", State: control.StateDelivered, Attempts: 1}
+	s.ledger.deadLetters = []control.DeadLetter{{EventID: "order/17:captured", EndpointID: endpoint, Tenant: "default", EventType: "payment.captured",
+		Reason: "attempts_exhausted", Attempts: 8, DeadLetteredAt: recordedAt, Resolution: "open"}}
 }
 
 var block = regexp.MustCompile("(?s)```(sh|json)\n(.*?)```")

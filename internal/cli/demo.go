@@ -110,13 +110,19 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.startReceivers(ctx); err != nil {
 		return err
 	}
+	if err := d.oncall(ctx); err != nil {
+		return err
+	}
 	if err := d.publish(ctx); err != nil {
 		return err
 	}
 	if err := d.await(ctx); err != nil {
 		return err
 	}
-	return d.report(ctx)
+	if err := d.report(ctx); err != nil {
+		return err
+	}
+	return d.told(ctx)
 }
 
 // publish sends the events of testdata. Their data is untouched; ids and times

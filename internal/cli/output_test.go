@@ -12,9 +12,12 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
+	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/revision"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -38,6 +41,21 @@ func someDelivery() control.DeliveryDetails {
 	}
 }
 
+func someIncident() control.Escalation {
+	return control.Escalation{ID: "inc_1", Tenant: "acme", State: escalation.Acknowledged, Policy: "all", OpenedAt: at(1), DeliverBy: at(59), Count: 12,
+		Reasons: map[string]int{"attempts_exhausted": 10, "endpoint_gone": 2}, Endpoints: map[string]int{"ep_1": 12},
+		First: escalation.Trouble{EventID: "evt_1", EndpointID: "ep_1", Reason: "endpoint_gone"}, Told: true, ToldAt: at(2), Step: 2, Round: 1,
+		Channels: []control.EscalationReach{{Channel: "chat", Step: 1, Told: true, ToldAt: at(2), Outcome: "delivered", Tries: 1},
+			{Channel: "pager", Step: 2, Outcome: "busy", Tries: 3, TryAt: at(9), Error: "answered 503: \x1b[31mtry later"}},
+		AckedBy: "ann@example.com", AckedAt: at(20), AckNote: "calling the lab"}
+}
+
+func someDeadLetter() control.DeadLetter {
+	return control.DeadLetter{Tenant: "acme", EventID: "evt_1", EndpointID: "ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K", EventType: "lab_result.critical",
+		Reason: "attempts_exhausted", Detail: "every attempt of the schedule was made", Attempts: 8, DeadLetteredAt: at(3), DeliverBy: at(50), EscalatedAt: at(4),
+		EscalatedInTime: true, IncidentID: "inc_1", Owner: "ann@example.com", OwnedAt: at(9), Resolution: "open", OpenFor: control.Duration(time.Hour)}
+}
+
 func TestTables(t *testing.T) {
 	someEndpoint := control.Endpoint{ID: "ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K", Tenant: "acme", URL: "https://例え.example/フック", Types: []string{"order.*", "refund.>"},
 		Description: "受信側 — Müller", State: registry.Enabled, Scheme: "v1", Keys: []control.Key{{ID: "key_1"}, {ID: "key_0", ExpiresAt: at(1)}},
@@ -49,6 +67,27 @@ func TestTables(t *testing.T) {
 		"endpoint":  func(s stdio) error { return printEndpoint(s, "table", someEndpoint) },
 		"secret": func(s stdio) error {
 			return printSecret(s, "table", control.WithSecret{Endpoint: someEndpoint, Secret: "whsec_example", KeyID: "key_1"})
+		},
+		"escalations": func(s stdio) error {
+			unheard := someIncident()
+			unheard.ID, unheard.ToldAt, unheard.Told, unheard.AckedBy, unheard.State = "inc_2", time.Time{}, false, "", escalation.Open
+			return printEscalations(s, []control.Escalation{someIncident(), unheard})
+		},
+		"escalation": func(s stdio) error { return printEscalation(s, "table", someIncident()) },
+		"deadletters": func(s stdio) error {
+			late := someDeadLetter()
+			late.EscalatedAt, late.EscalatedInTime, late.Owner, late.LateBy = time.Time{}, false, "", control.Duration(90*time.Second)
+			return printDeadLetters(s, "table", []control.DeadLetter{someDeadLetter(), late})
+		},
+		"deadletter": func(s stdio) error { return printDeadLetter(s, "table", someDeadLetter()) },
+		"policies": func(s stdio) error {
+			return writePolicies(s, "table", nil, []control.EscalationPolicy{{Name: "all", Priority: 100, Steps: []control.EscalationStep{
+				{Channels: []string{"chat", "pager"}}, {After: control.Duration(2 * time.Minute), Channels: []string{"ann"}}},
+				MaxDuration: control.Duration(24 * time.Hour), Window: control.Duration(30 * time.Second)}})
+		},
+		"channel": func(s stdio) error {
+			return printChannel(s, "table", control.Channel{Channel: channel.Channel{Name: "mail", Kind: channel.Email, From: "waybill@example.com", To: []string{"a@example.com", "b@example.com"},
+				Username: "waybill", Meta: revision.Meta{Revision: 2, Change: "updated", UpdatedBy: "jo@example.com", UpdatedAt: at(2), Reason: "moved"}}, Address: "smtp://smtp.example.com:587", HasSecret: true})
 		},
 		"deliveries": func(s stdio) error {
 			return printDeliveries(s, "table", []control.Delivery{someDelivery().Delivery})

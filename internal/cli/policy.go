@@ -15,11 +15,11 @@ import (
 
 const policyExample = "waybill policy show ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --type lab_result.critical"
 
-func policyCommand(s stdio) *cobra.Command {
-	return group("policy", "See which deadline and schedule hold, and why", "  "+policyExample, policyShow(s))
+func termsCommand(s stdio) *cobra.Command {
+	return group("policy", "See which deadline and schedule hold, and why", "  "+policyExample, termsShow(s))
 }
 
-func policyShow(s stdio) *cobra.Command {
+func termsShow(s stdio) *cobra.Command {
 	var f endpointFlags
 	var eventType string
 	var within time.Duration

@@ -22,6 +22,7 @@ import (
 type upFlags struct {
 	o         allinone.Options
 	sync      string
+	caFile    string
 	logLevel  string
 	logFormat string
 }
@@ -37,6 +38,7 @@ func (f *upFlags) bind(flags *pflag.FlagSet, level string) {
 	flags.StringVar(&f.o.ClickHouseDSN, "clickhouse", "", "use this ClickHouse server instead of the embedded engine, clickhouse://user:password@host:9000/database")
 	flags.StringVar(&f.sync, "sync", "always", "when the embedded NATS server makes what it stored safe from a power cut: always, or every so often, such as 1s")
 	flags.StringSliceVar(&f.o.EgressAllow, "egress-allow", nil, "networks (CIDR) that may be called although they are private, loopback or otherwise special; repeatable, comma-separated")
+	flags.StringVar(&f.caFile, "ca-file", "", "certificates (PEM) that the servers of escalation channels are verified with, besides the system's")
 	f.o.EgressProxy.Bind(flags)
 	process.BindKeys(flags, &f.o.SecretsKeyFile, "default: DATA/keys/secrets.key, made at the first start")
 	flags.IntVar(&f.o.Partitions, "partitions", 0, "partitions of the delivery queues, 1 to 100; never fewer than before (default: what the data has, or 1)")
@@ -65,6 +67,9 @@ func (f *upFlags) options(stderr io.Writer) (allinone.Options, error) {
 	}
 	if f.o.Drain < 0 {
 		return f.o, process.Usagef("--drain-timeout %s: want 0s or more", f.o.Drain)
+	}
+	if f.o.RootCAs, err = process.RootCAs("ca-file", f.caFile); err != nil {
+		return f.o, &process.UsageError{Err: err}
 	}
 	if f.o.Sync, err = allinone.ParseSync(f.sync); err != nil {
 		return f.o, err

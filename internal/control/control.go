@@ -9,6 +9,7 @@ package control
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"strings"
 	"time"
@@ -17,11 +18,16 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/revision"
 	"github.com/waybill-dev/waybill/internal/sealed"
+	"github.com/waybill-dev/waybill/internal/version"
 	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 // requestTimeout bounds one request to NATS on an operator's behalf.
@@ -36,9 +42,12 @@ type Options struct {
 	// Egress MUST be the dispatchers' policy: an endpoint that could never be
 	// called is refused.
 	Egress egress.Policy
-	// Keys seal what endpoints keep secret. Optional: without them what needs
+	// Keys seal what endpoints and channels keep secret. Optional: without them what needs
 	// one fails with CodeNoKey.
 	Keys *sealed.Keyring
+	// RootCAs verify the servers of channels that are tested, instead of the
+	// system's. Optional.
+	RootCAs *x509.CertPool
 	// MaxEventBytes bounds one event. Optional: envelope.MaxEventBytes.
 	MaxEventBytes int
 	// AckTimeout bounds the wait for one acknowledgement. Optional: eventlog.DefaultAckTimeout.
@@ -53,6 +62,11 @@ type Control struct {
 	js    jetstream.JetStream
 	store *registry.Store
 	log   *eventlog.Log
+
+	channels  *revision.Store[channel.Channel]
+	policies  *revision.Store[escalation.Policy]
+	incidents jetstream.KeyValue
+	sender    *channel.Sender
 }
 
 // New binds to the streams, which must be there.
@@ -78,7 +92,22 @@ func New(ctx context.Context, o Options) (*Control, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Control{o: o, js: js, store: store, log: log}, nil
+	c := &Control{o: o, js: js, store: store, log: log,
+		sender: channel.NewSender(channel.Options{Egress: o.Egress, NC: o.NC, RootCAs: o.RootCAs, Software: version.Software})}
+	return c, c.openEscalation(ctx)
+}
+
+func (c *Control) openEscalation(ctx context.Context) (err error) {
+	if c.channels, err = revision.Open(ctx, c.js, channel.Registry()); err != nil {
+		return err
+	}
+	if c.policies, err = revision.Open(ctx, c.js, escalation.Policies()); err != nil {
+		return err
+	}
+	if c.incidents, err = c.js.KeyValue(ctx, streams.IncidentsBucket); err != nil {
+		return fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.IncidentsBucket, err)
+	}
+	return nil
 }
 
 const (

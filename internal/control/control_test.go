@@ -81,11 +81,12 @@ func failed(t testing.TB, err error, code control.Code, field string) *control.E
 
 // ledger is a control.Ledger in memory: what a test says is on record.
 type ledger struct {
-	mu         sync.Mutex
-	events     map[string]control.EventRecord
-	deliveries []control.Delivery
-	attempts   []record.Record
-	page       int // at most so many a page, to make listings turn pages
+	mu          sync.Mutex
+	events      map[string]control.EventRecord
+	deliveries  []control.Delivery
+	deadLetters []control.DeadLetter
+	attempts    []record.Record
+	page        int // at most so many a page, to make listings turn pages
 }
 
 func (l *ledger) Event(_ context.Context, id string) (control.EventRecord, bool, error) {
@@ -120,6 +121,18 @@ func (l *ledger) Deliveries(_ context.Context, f control.DeliveryFilter, cursor 
 	}
 	if !started {
 		return page, control.ErrBadCursor
+	}
+	return page, nil
+}
+
+func (l *ledger) DeadLetters(_ context.Context, f control.DeadLetterFilter, _ string, limit int) (control.DeadLetterPage, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var page control.DeadLetterPage
+	for _, d := range l.deadLetters {
+		if len(page.DeadLetters) < limit && (f.EventID == "" || d.EventID == f.EventID) && (f.EndpointID == "" || d.EndpointID == f.EndpointID) {
+			page.DeadLetters = append(page.DeadLetters, d)
+		}
 	}
 	return page, nil
 }

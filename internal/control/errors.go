@@ -8,9 +8,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/revision"
 	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -66,9 +68,12 @@ func rejected(err error) error {
 	var known *Error
 	var field *envelope.FieldError
 	var blocked *egress.BlockedError
+	var setting *channel.FieldError
 	switch {
 	case errors.As(err, &known):
 		return known
+	case errors.As(err, &setting):
+		return &Error{Code: CodeInvalid, Field: setting.Field, Err: setting}
 	case errors.As(err, &field):
 		return &Error{Code: CodeInvalid, Field: field.Field, Err: err}
 	case errors.As(err, &blocked):
@@ -98,9 +103,13 @@ func failed(err error) error {
 	switch {
 	case errors.As(err, &known):
 		return known
+	case errors.Is(err, revision.ErrNotFound):
+		return &Error{Code: CodeNotFound, Err: err}
+	case errors.Is(err, revision.ErrExists), errors.Is(err, revision.ErrConflict):
+		return &Error{Code: CodeConflict, Err: err}
 	case errors.Is(err, registry.ErrNotFound), errors.Is(err, registry.ErrNoEventType):
 		return &Error{Code: CodeNotFound, Err: err}
-	case errors.Is(err, sealed.ErrUnknownKey):
+	case errors.Is(err, sealed.ErrUnknownKey), errors.Is(err, channel.ErrNoKey):
 		return &Error{Code: CodeNoKey, Err: err}
 	case errors.Is(err, registry.ErrConflict):
 		return &Error{Code: CodeConflict, Err: err}

@@ -19,6 +19,9 @@ type Ledger interface {
 	Deliveries(ctx context.Context, f DeliveryFilter, cursor string, limit int) (DeliveryPage, error)
 	// Attempts returns a delivery's records of kind attempt, in order.
 	Attempts(ctx context.Context, eventID, endpointID string) ([]record.Record, error)
+	// DeadLetters returns at most limit dead letters, the latest first. Their
+	// clocks are filled by Control.
+	DeadLetters(ctx context.Context, f DeadLetterFilter, cursor string, limit int) (DeadLetterPage, error)
 }
 
 // ErrBadCursor is what a Ledger's Deliveries MUST return, wrapped or not, for a

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/delivery"
+	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
@@ -344,7 +345,8 @@ func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpo
 	return stage.Settlement{}, fmt.Errorf("no such verdict: %q", decision.Verdict)
 }
 
-// deadLetter puts on record that the delivery ended unfulfilled.
+// deadLetter puts on record that the delivery ended unfulfilled, and asks for
+// people to be told.
 func (d *Dispatcher) deadLetter(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, decision Decision) error {
 	r := record.Record{
 		ID: record.EndID(record.DeliveryDeadLetter, task.EventID, task.EndpointID, task.Replay), Kind: record.DeliveryDeadLetter,
@@ -359,7 +361,13 @@ func (d *Dispatcher) deadLetter(ctx context.Context, task delivery.Delivery, end
 	if err != nil {
 		return err
 	}
-	if _, err := d.pub.Publish(ctx, m); err != nil {
+	// Both are stored before the delivery's message is acknowledged: no dead
+	// letter is on record that nobody will be told of.
+	tell, err := escalation.Of(r).Message()
+	if err != nil {
+		return err
+	}
+	if _, err := d.pub.PublishAll(ctx, m, tell); err != nil {
 		return err
 	}
 	d.metrics.deadLetters.WithLabelValues(r.Reason).Inc()

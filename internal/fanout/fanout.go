@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/stage"
@@ -144,6 +145,9 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 	if err := f.publish(ctx, x); err != nil {
 		return f.later(err, m.Subject)
 	}
+	if err := f.tell(ctx, first); err != nil {
+		return f.later(err, m.Subject)
+	}
 	result := string(first.Kind[len("event."):])
 	f.events.WithLabelValues(result).Inc()
 	if first.Kind == record.EventRejected {
@@ -151,6 +155,20 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 			Str("reason", first.Reason).Str("detail", first.Detail).Msg("event.rejected")
 	}
 	return stage.Done()
+}
+
+// tell asks for people to be told of an event that was rejected, which nobody
+// gets. It is asked before the event is acknowledged: after a crash, again.
+func (f *Fanout) tell(ctx context.Context, first record.Record) error {
+	if first.Kind != record.EventRejected {
+		return nil
+	}
+	m, err := escalation.Of(first).Message()
+	if err != nil {
+		return err
+	}
+	_, err = f.pub.Publish(ctx, m)
+	return err
 }
 
 // suspectSince is when somebody else can first have expanded a message.

@@ -58,3 +58,24 @@ func orZero(t *time.Time) time.Time {
 	}
 	return t.UTC()
 }
+
+// DeadLetters returns one page of dead letters.
+func (h History) DeadLetters(ctx context.Context, f control.DeadLetterFilter, cursor string, limit int) (control.DeadLetterPage, error) {
+	list, next, err := h.db.DeadLetters(ctx, ledger.DeadLetterFilter{Tenant: f.Tenant, EndpointID: f.EndpointID, EventID: f.EventID,
+		Reason: f.Reason, Resolution: f.Resolution, From: f.Since, To: f.Until}, cursor, limit)
+	if errors.Is(err, ledger.ErrBadCursor) {
+		return control.DeadLetterPage{}, control.ErrBadCursor
+	}
+	page := control.DeadLetterPage{Next: next}
+	for _, d := range list {
+		out := control.DeadLetter{Tenant: d.Tenant, EventID: d.EventID, EndpointID: d.EndpointID, EventType: d.EventType, ReplayID: d.ReplayID,
+			Reason: d.Reason, Detail: d.Detail, Attempts: int(d.Attempts), DeadLetteredAt: d.DeadLetteredAt.UTC(), DeliverBy: orZero(d.DeliverBy),
+			EscalatedAt: orZero(d.EscalatedAt), EscalatedInTime: d.EscalatedInTime, IncidentID: d.IncidentID, Owner: d.Owner, OwnedAt: orZero(d.OwnedAt),
+			Resolution: d.Resolution, ResolvedAt: orZero(d.ResolvedAt), ResolvedBy: d.ResolvedBy, ResolutionReason: d.ResolutionReason}
+		if d.Resolution == "delivered" {
+			out.ResolvedAt = orZero(d.SucceededAt)
+		}
+		page.DeadLetters = append(page.DeadLetters, out)
+	}
+	return page, err
+}

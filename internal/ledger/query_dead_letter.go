@@ -24,11 +24,19 @@ type DeadLetter struct {
 	EscalationOutcome string     `ch:"escalation_outcome" json:"escalation_outcome,omitempty"`
 	AcknowledgedAt    *time.Time `ch:"acknowledged_at" json:"acknowledged_at,omitempty"`
 	AcknowledgedBy    string     `ch:"acknowledged_by" json:"acknowledged_by,omitempty"`
-	EscalatedInTime   bool       `ch:"escalated_in_time" json:"escalated_in_time"`
+	// Owner is who acknowledged last.
+	Owner           string     `ch:"owner" json:"owner,omitempty"`
+	OwnedAt         *time.Time `ch:"owned_at" json:"owned_at,omitempty"`
+	EscalatedInTime bool       `ch:"escalated_in_time" json:"escalated_in_time"`
 	// Resolution: open, replayed (a replay is under way or ended without success),
-	// delivered (by a replay, afterwards), delivered before.
-	Resolution  string     `ch:"resolution" json:"resolution"`
-	SucceededAt *time.Time `ch:"succeeded_at" json:"succeeded_at,omitempty"`
+	// delivered (by a replay, afterwards), delivered before, resolved (a person
+	// said that the obligation is met or void: ResolvedBy, ResolutionReason).
+	Resolution       string     `ch:"resolution" json:"resolution"`
+	SucceededAt      *time.Time `ch:"succeeded_at" json:"succeeded_at,omitempty"`
+	IncidentID       string     `ch:"incident_id" json:"incident_id,omitempty"`
+	ResolvedAt       *time.Time `ch:"resolved_at" json:"resolved_at,omitempty"`
+	ResolvedBy       string     `ch:"resolved_by" json:"resolved_by,omitempty"`
+	ResolutionReason string     `ch:"resolution_reason" json:"resolution_reason,omitempty"`
 }
 
 // DeadLetterFilter narrows DeadLetters; an empty field does not.

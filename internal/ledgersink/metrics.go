@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/waybill-dev/waybill/internal/lease"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -55,7 +56,7 @@ func errorKind(err error) string {
 	switch {
 	case errors.Is(err, ledger.ErrUnavailable):
 		return "clickhouse_unavailable"
-	case errors.Is(err, errLeaseLost):
+	case errors.Is(err, lease.ErrLost):
 		return "lease_lost"
 	case errors.Is(err, errOvertaken):
 		return "overtaken"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/lease"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -21,7 +22,7 @@ const appendTimeout = 60 * time.Second
 // session writes from the ledger's position on until something fails. It
 // leaves nothing to be cleaned up: whatever line the process dies on, the next
 // session starts from the rows that are in ClickHouse.
-func (s *Sink) session(ctx context.Context, l *lease) error {
+func (s *Sink) session(ctx context.Context, l *lease.Lease) error {
 	if err := s.o.Ledger.Migrate(ctx); err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (s *Sink) knownIDs(ctx context.Context, at ledger.Position, from start) (*r
 func behind(next uint64, n int) uint64 { return next - min(next, uint64(n)) }
 
 // write inserts what the reader hands over. at is where ClickHouse stands.
-func (s *Sink) write(ctx context.Context, l *lease, r *reader, at ledger.Position) error {
+func (s *Sink) write(ctx context.Context, l *lease.Lease, r *reader, at ledger.Position) error {
 	trim := time.NewTicker(s.o.TrimEvery)
 	defer trim.Stop()
 	for {
@@ -98,7 +99,7 @@ func (s *Sink) write(ctx context.Context, l *lease, r *reader, at ledger.Positio
 
 // flush stores a batch in as few inserts as it takes, and returns where
 // ClickHouse stands after it.
-func (s *Sink) flush(ctx context.Context, l *lease, at ledger.Position, b batch) (ledger.Position, error) {
+func (s *Sink) flush(ctx context.Context, l *lease.Lease, at ledger.Position, b batch) (ledger.Position, error) {
 	rest, most := b.rows, len(b.rows)
 	for len(rest) > 0 {
 		rows := rest[:min(ledger.SameMonth(rest), most)]
@@ -118,9 +119,9 @@ func (s *Sink) flush(ctx context.Context, l *lease, at ledger.Position, b batch)
 // insert stores rows, which begin at at.Next, and reads back that the ledger
 // ends with them. Until it did, nothing of them counts as stored: an insert can
 // land though it failed, and be dropped for its token though it succeeded.
-func (s *Sink) insert(ctx context.Context, l *lease, at ledger.Position, rows []ledger.Row) (ledger.Position, error) {
-	if !l.valid() {
-		return at, errLeaseLost
+func (s *Sink) insert(ctx context.Context, l *lease.Lease, at ledger.Position, rows []ledger.Row) (ledger.Position, error) {
+	if !l.Valid() {
+		return at, lease.ErrLost
 	}
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, appendTimeout)

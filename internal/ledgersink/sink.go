@@ -22,8 +22,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/waybill-dev/waybill/internal/lease"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/stage"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 // Ledger is what the sink needs of ClickHouse.
@@ -213,14 +215,20 @@ func (s *Sink) waiting(what string) {
 
 // hold takes the lease and runs one session under it.
 func (s *Sink) hold(ctx context.Context) error {
-	l, err := s.acquire(ctx)
+	l, err := lease.Acquire(ctx, lease.Options{JS: s.js, Key: streams.LedgerSinkLease, Name: s.o.Name, Log: s.o.Log,
+		Waiting: func(holder string) {
+			if s.Status().Waiting != waitingForLease {
+				s.waiting(waitingForLease)
+				s.o.Log.Info().Str("holder", holder).Msg("ledger_sink.standby")
+			}
+		}})
 	if err != nil {
 		return err
 	}
-	defer l.release()
+	defer l.Release()
 	held, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	l.keep(held, cancel)
+	l.Keep(held, cancel)
 	err = s.session(held, l)
 	if cause := context.Cause(held); cause != nil && ctx.Err() == nil {
 		return cause

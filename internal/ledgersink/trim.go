@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/waybill-dev/waybill/internal/lease"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -16,7 +17,7 @@ import (
 // trim removes from LEDGER what ClickHouse has and what is older than Keep, or
 // more than half of the stream's limit. It never removes the last stored record
 // or anything behind it: the next session looks for that record.
-func (s *Sink) trim(ctx context.Context, l *lease, at ledger.Position) {
+func (s *Sink) trim(ctx context.Context, l *lease.Lease, at ledger.Position) {
 	s.trimmedAt = time.Now()
 	removed, err := s.tryTrim(ctx, l, at)
 	if err != nil && ctx.Err() == nil {
@@ -29,7 +30,7 @@ func (s *Sink) trim(ctx context.Context, l *lease, at ledger.Position) {
 	}
 }
 
-func (s *Sink) tryTrim(ctx context.Context, l *lease, at ledger.Position) (removed uint64, err error) {
+func (s *Sink) tryTrim(ctx context.Context, l *lease.Lease, at ledger.Position) (removed uint64, err error) {
 	stream, err := s.js.Stream(ctx, streams.Ledger)
 	if err != nil {
 		return 0, err
@@ -49,7 +50,7 @@ func (s *Sink) tryTrim(ctx context.Context, l *lease, at ledger.Position) (remov
 	}
 	// Sequences may have been used again since: then they are not what ClickHouse has.
 	id, err := s.idAt(ctx, stream, at.StreamSeq)
-	if err != nil || id != at.ID || !l.valid() {
+	if err != nil || id != at.ID || !l.Valid() {
 		return 0, err
 	}
 	if err := stream.Purge(ctx, jetstream.WithPurgeSequence(keepFrom)); err != nil {

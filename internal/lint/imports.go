@@ -22,7 +22,7 @@ type ImportRule struct {
 
 var (
 	// stages meet only on a stream.
-	stages = []string{"./internal/ingest", "./internal/fanout", "./internal/dispatcher", "./internal/ledgersink"}
+	stages = []string{"./internal/ingest", "./internal/fanout", "./internal/dispatcher", "./internal/escalator", "./internal/ledgersink"}
 	// surfaces are what people and programs call; wiring is what starts them.
 	surfaces = []string{"./internal/api", "./internal/cli", "./internal/console"}
 	wiring   = []string{"./internal/process", "./internal/allinone", "./cmd/..."}

@@ -126,6 +126,16 @@ type Record struct {
 	// Settings of the endpoint's revision, without what is secret of them.
 	Settings map[string]string `json:"settings,omitempty"`
 
+	// The escalation, its acknowledgement, and changes of channels and policies
+	// (operator.action). Attempt numbers the tries of a message on a channel.
+	IncidentID       string `json:"incident_id,omitempty"`
+	MessageID        string `json:"message_id,omitempty"` // what the channel's receiver may deduplicate on
+	EscalationPolicy string `json:"escalation_policy,omitempty"`
+	Step             int    `json:"step,omitempty"` // 1, 2, 3 … of the policy
+	Channel          string `json:"channel,omitempty"`
+	ChannelKind      string `json:"channel_kind,omitempty"`
+	Revision         uint64 `json:"revision,omitempty"` // of the channel or policy
+
 	// A gap in LEDGER: the sequences that are missing.
 	GapFrom uint64 `json:"gap_from,omitempty"`
 	GapTo   uint64 `json:"gap_to,omitempty"`
@@ -209,6 +219,19 @@ func deliveryRecordID(kind Kind, event, endpoint, replay string) string {
 		id += "/r" + replay
 	}
 	return id
+}
+
+// EscalationID identifies one try to tell of one record by one message on one channel.
+func EscalationID(message, channel string, try int, about string) string {
+	return fmt.Sprintf("%s/%s/%s/%d/%s", Escalation, message, channel, try, about)
+}
+
+// AckedID identifies escalation.acknowledged: an incident is acknowledged once.
+func AckedID(incident string) string { return string(EscalationAcked) + "/" + incident }
+
+// RevisionID identifies operator.action for one revision of a channel or policy.
+func RevisionID(bucket, key string, revision uint64) string {
+	return fmt.Sprintf("%s/%s/%s/%d", OperatorAction, bucket, key, revision)
 }
 
 // GapID identifies ledger.gap within one making of LEDGER (epoch: its creation

@@ -127,7 +127,7 @@ func TestNoServiceWaitsForWhatCannotComeTrue(t *testing.T) {
 			}
 		}
 	}
-	for _, stage := range commands[:4] {
+	for _, stage := range commands[:5] {
 		if _, ok := services[stage].DependsOn["streams"]; !ok {
 			t.Errorf("%s does not wait for the streams", stage)
 		}

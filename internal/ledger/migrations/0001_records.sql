@@ -74,6 +74,13 @@ CREATE TABLE IF NOT EXISTS records
     client_fingerprint String ALIAS JSONExtractString(body, 'client_fingerprint'),
     gap_from UInt64 ALIAS JSONExtractUInt(body, 'gap_from'),
     gap_to UInt64 ALIAS JSONExtractUInt(body, 'gap_to'),
+    incident_id String ALIAS JSONExtractString(body, 'incident_id'),
+    message_id String ALIAS JSONExtractString(body, 'message_id'),
+    escalation_policy String ALIAS JSONExtractString(body, 'escalation_policy'),
+    step Int64 ALIAS JSONExtractInt(body, 'step'),
+    channel String ALIAS JSONExtractString(body, 'channel'),
+    channel_kind String ALIAS JSONExtractString(body, 'channel_kind'),
+    revision UInt64 ALIAS JSONExtractUInt(body, 'revision'),
 
     INDEX by_event event_id TYPE bloom_filter(0.0001) GRANULARITY 1,
     INDEX by_endpoint endpoint_id TYPE bloom_filter(0.01) GRANULARITY 1,

@@ -1,0 +1,36 @@
+package main
+
+import "time"
+
+// scenarios of a run, about five minutes at scale 1 on two cores.
+func scenarios(scale float64) []scenario {
+	n := func(events int) int { return max(int(float64(events)*scale), 50) }
+	healthy := func(n int) group { return group{Path: "ok", N: n, Watch: true} }
+	quick := map[string]any{"policy": map[string]any{"delays": []string{"100ms", "200ms", "400ms", "800ms", "1s", "1s", "1s"}}}
+	patient := map[string]any{"policy": map[string]any{"delays": []string{"20s", "1h"}, "stretch": 0.5}}
+	half := 120.0 // events a second to ten endpoints: about half of what two cores take
+	return []scenario{
+		{Name: "fanout10", What: "fan-out 10, flat out", Sync: "1s", Groups: []group{healthy(10)}, Events: n(3000), Wait: 2 * time.Minute},
+		{Name: "fanout1", What: "fan-out 1, flat out", Sync: "1s", Groups: []group{healthy(1)}, Events: n(15000), Wait: 2 * time.Minute},
+		{Name: "fanout10-always", What: "fan-out 10, flat out, safe from a power cut", Sync: "always", Groups: []group{healthy(10)},
+			Events: n(2000), Wait: 2 * time.Minute},
+		{Name: "latency", What: "50 events a second", Sync: "1s", Groups: []group{healthy(1)}, Events: n(500), Rate: 50, Wait: time.Minute},
+		{Name: "latency-always", What: "50 events a second, safe from a power cut", Sync: "always", Groups: []group{healthy(1)},
+			Events: n(500), Rate: 50, Wait: time.Minute},
+		{Name: "failures", What: "one request in five fails, retried in 100 ms to 1 s", Sync: "1s",
+			Groups: []group{{Path: "fail/20", N: 10, Watch: true, Spec: quick}}, Events: n(1500), Wait: 2 * time.Minute},
+		{Name: "half", What: "ten endpoints at half of full load", Sync: "1s", Groups: []group{healthy(9), {Path: "ok", N: 1}},
+			Events: n(1200), Rate: half, Wait: time.Minute},
+		{Name: "hanging", What: "the same, one of the ten never answers", Sync: "1s", Baseline: "half",
+			Groups: []group{healthy(9), {Path: "hang", N: 1}}, Events: n(1200), Rate: half, Wait: time.Minute},
+		{Name: "flooded", What: "the same, one of the ten gets 20,000 more at once", Sync: "1s", Baseline: "half",
+			Groups: []group{healthy(9), {Path: "ok", N: 1, Spec: map[string]any{"types": []string{loadType, floodType}}}},
+			Events: n(1200), Rate: half, Flood: n(20000), Wait: time.Minute},
+		{Name: "thousand", What: "1,000 endpoints, an event to each, flat out", Sync: "1s", Groups: []group{healthy(1000)}, Events: n(25),
+			Wait: 2 * time.Minute},
+		{Name: "thousand-dead", What: "the same, 100 of them are down", Sync: "1s", Baseline: "thousand",
+			Groups: []group{healthy(900), {Path: "down", N: 100}}, Events: n(25), Wait: 2 * time.Minute},
+		{Name: "waiting", What: "many deliveries wait for a retry beside fresh ones", Sync: "1s", Baseline: "latency",
+			Groups: []group{healthy(1), {Path: "down", N: 100, Spec: patient}}, Events: n(1000), Rate: 50, Wait: 2 * time.Minute},
+	}
+}

@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/process"
+)
+
+func deadletterCommand(s stdio) *cobra.Command {
+	return group("deadletter", "See what was not delivered, who owns it, and how late it is",
+		"  waybill deadletter list --resolution open\n  waybill deadletter ack evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --by ann@example.com",
+		deadletterList(s), deadletterShow(s), deadletterAck(s), deadletterResolve(s))
+}
+
+func deadletterList(s stdio) *cobra.Command {
+	var t target
+	var out format
+	var f control.DeadLetterFilter
+	var since, until string
+	var limit int
+	c := &cobra.Command{Use: "list", Short: "List dead letters with their owner and clock",
+		Long: `List dead letters, the latest first: why, whether people were told in time, who owns
+it, and how late it is. What the ledger knows lags behind by about a second.`,
+		Example: "  waybill deadletter list --resolution open --since 24h\n  waybill deadletter list --reason endpoint_unreachable -o json"}
+	t.bind(c.Flags(), "data")
+	out.bind(c.Flags())
+	c.Flags().StringVar(&f.Tenant, "tenant", "", "of this tenant only")
+	c.Flags().StringVar(&f.EventID, "event", "", "of this event only")
+	c.Flags().StringVar(&f.EndpointID, "endpoint", "", "to this endpoint only")
+	c.Flags().StringVar(&f.Reason, "reason", "", "for this reason only, such as endpoint_unreachable")
+	c.Flags().StringVar(&f.Resolution, "resolution", "", "open, replayed, delivered, 'delivered before' or resolved")
+	c.Flags().StringVar(&since, "since", "", "ended at this time or later: RFC 3339, or so long ago, such as 24h")
+	c.Flags().StringVar(&until, "until", "", "ended before this time: RFC 3339, or so long ago")
+	c.Flags().IntVar(&limit, "limit", control.DefaultPage, "at most so many")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if limit < 1 || limit > control.MaxPage {
+			return process.Usagef("--limit %d: want 1 to %d", limit, control.MaxPage)
+		}
+		switch f.Resolution {
+		case "", "open", "replayed", "delivered", "delivered before", "resolved":
+		default:
+			return process.Usagef("--resolution %q: want open, replayed, delivered, 'delivered before' or resolved", f.Resolution)
+		}
+		if f.EndpointID != "" {
+			if err := checkEndpointID(f.EndpointID); err != nil {
+				return err
+			}
+		}
+		var err error
+		if f.Since, err = moments("since", since, time.Now()); err != nil {
+			return err
+		}
+		if f.Until, err = moments("until", until, time.Now()); err != nil {
+			return err
+		}
+		if err := firstError(out.check(), checkTenant(f.Tenant)); err != nil {
+			return err
+		}
+		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
+			list, more, err := collectDeadLetters(ctx, ctl, f, limit)
+			if err != nil {
+				return err
+			}
+			if err := printDeadLetters(s, out, list); err != nil {
+				return err
+			}
+			if more && out != "json" {
+				_, err = fmt.Fprintf(s.err, "there are more; see them with a higher --limit (now %d) or --until\n", limit)
+			}
+			return err
+		})
+	}
+	return c
+}
+
+// collectDeadLetters reads pages until there are enough: a page may be short.
+func collectDeadLetters(ctx context.Context, ctl *control.Control, f control.DeadLetterFilter, limit int) (list []control.DeadLetter, more bool, err error) {
+	list, cursor := []control.DeadLetter{}, ""
+	for {
+		page, err := ctl.DeadLetters(ctx, f, cursor, control.MaxPage)
+		if err != nil {
+			return nil, false, err
+		}
+		list = append(list, page.DeadLetters...)
+		if len(list) > limit {
+			return list[:limit], true, nil
+		}
+		if cursor = page.Next; cursor == "" {
+			return list, false, nil
+		}
+	}
+}
+
+func printDeadLetters(s stdio, out format, list []control.DeadLetter) error {
+	if out == "json" {
+		return printJSON(s.out, list)
+	}
+	t := table{header: []string{"EVENT", "ENDPOINT", "REASON", "ENDED AT", "TOLD", "OWNER", "RESOLUTION", "OPEN FOR", "LATE BY"}}
+	for _, d := range list {
+		late := ""
+		if d.LateBy > 0 {
+			late = d.LateBy.String()
+		}
+		t.add(clip(d.EventID, 40), d.EndpointID, d.Reason, moment(d.DeadLetteredAt), toldText(d), d.Owner, d.Resolution, d.OpenFor.String(), late)
+	}
+	return t.write(s.out, "no dead letters match")
+}
+
+func toldText(d control.DeadLetter) string {
+	switch {
+	case d.EscalatedAt.IsZero():
+		return "NOBODY"
+	case d.EscalatedInTime:
+		return "in time"
+	}
+	return "late"
+}
+
+// oneDeadLetter are the flags of what is about one of them.
+type oneDeadLetter struct {
+	target   target
+	out      format
+	endpoint string
+	by       string
+}
+
+func (o *oneDeadLetter) bind(c *cobra.Command, by string) {
+	o.target.bind(c.Flags(), "data")
+	o.out.bind(c.Flags())
+	c.Flags().StringVar(&o.endpoint, "endpoint", "", "to this endpoint; needed where the event is a dead letter to several")
+	if by != "" {
+		c.Flags().StringVar(&o.by, "by", "", by)
+	}
+}
+
+func (o *oneDeadLetter) run(c *cobra.Command, s stdio, args []string, do func(context.Context, *control.Control) (control.DeadLetter, error)) error {
+	if err := firstError(o.out.check(), checkEventID(args[0])); err != nil {
+		return err
+	}
+	if o.endpoint != "" {
+		if err := checkEndpointID(o.endpoint); err != nil {
+			return err
+		}
+	}
+	return o.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
+		d, err := do(ctx, ctl)
+		if err != nil {
+			return err
+		}
+		return printDeadLetter(s, o.out, d)
+	})
+}
+
+const anEvent = "evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"
+
+func deadletterShow(s stdio) *cobra.Command {
+	var o oneDeadLetter
+	c := &cobra.Command{Use: "show EVENT", Short: "Show a dead letter", Long: "Show a dead letter: why, who was told when, who owns it, and its clock.",
+		Example: "  waybill deadletter show " + anEvent, Args: oneArg("event id", "waybill deadletter show "+anEvent)}
+	o.bind(c, "")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return o.run(c, s, args, func(ctx context.Context, ctl *control.Control) (control.DeadLetter, error) {
+			return ctl.DeadLetter(ctx, args[0], o.endpoint)
+		})
+	}
+	return c
+}
+
+func deadletterAck(s stdio) *cobra.Command {
+	var o oneDeadLetter
+	var note string
+	c := &cobra.Command{Use: "ack EVENT", Short: "Take a dead letter: its owner is a named person",
+		Long: `Take a dead letter in the name of a person, who owns it from then on. Messages about
+it stop where it is alone in its incident; where it is not, take the incident:
+waybill escalation ack.`,
+		Example: "  waybill deadletter ack " + anEvent + " --by ann@example.com --note 'calling the lab'",
+		Args:    oneArg("event id", "waybill deadletter ack "+anEvent+" --by ann@example.com")}
+	o.bind(c, "who takes it (required)")
+	c.Flags().StringVar(&note, "note", "", "for the record")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if o.by == "" {
+			return missing("by", "ann@example.com")
+		}
+		return o.run(c, s, args, func(ctx context.Context, ctl *control.Control) (control.DeadLetter, error) {
+			return ctl.AcknowledgeDeadLetter(ctx, args[0], o.endpoint, o.by, note)
+		})
+	}
+	return c
+}
+
+func deadletterResolve(s stdio) *cobra.Command {
+	var o oneDeadLetter
+	var reason string
+	c := &cobra.Command{Use: "resolve EVENT", Short: "Settle a dead letter in another way than by delivery",
+		Long: `Put on record that a dead letter is settled, by whom and why: told by phone, or void.
+To deliver it after all, replay it: waybill replay event.`,
+		Example: "  waybill deadletter resolve " + anEvent + " --by ann@example.com --reason 'told the ward by phone'",
+		Args:    oneArg("event id", "waybill deadletter resolve "+anEvent+" --by ann@example.com --reason 'told the ward by phone'")}
+	o.bind(c, "who settles it (required)")
+	c.Flags().StringVar(&reason, "reason", "", "how, or why it is void, for the record (required)")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if o.by == "" {
+			return missing("by", "ann@example.com")
+		}
+		if reason == "" {
+			return missing("reason", "'told the ward by phone'")
+		}
+		return o.run(c, s, args, func(ctx context.Context, ctl *control.Control) (control.DeadLetter, error) {
+			return ctl.ResolveDeadLetter(ctx, args[0], o.endpoint, o.by, reason)
+		})
+	}
+	return c
+}
+
+func printDeadLetter(s stdio, out format, d control.DeadLetter) error {
+	if out == "json" {
+		return printJSON(s.out, d)
+	}
+	owner, late := "nobody", ""
+	if d.Owner != "" {
+		owner = d.Owner + " since " + moment(d.OwnedAt)
+	}
+	if d.LateBy > 0 {
+		late = d.LateBy.String()
+	}
+	told := "nobody"
+	if !d.EscalatedAt.IsZero() {
+		told = moment(d.EscalatedAt) + ", " + toldText(d)
+	}
+	resolution := d.Resolution
+	if d.ResolvedBy != "" {
+		resolution += " by " + d.ResolvedBy + ": " + d.ResolutionReason
+	}
+	for _, row := range [][2]string{{"event", d.EventID}, {"type", d.EventType}, {"tenant", d.Tenant}, {"endpoint", d.EndpointID}, {"replay", d.ReplayID},
+		{"reason", d.Reason}, {"why", d.Detail}, {"attempts", strconv.Itoa(d.Attempts)}, {"ended at", moment(d.DeadLetteredAt)}, {"promised by", moment(d.DeliverBy)},
+		{"told", told}, {"incident", d.IncidentID}, {"owner", owner}, {"resolution", resolution}, {"open for", d.OpenFor.String()}, {"late by", late}} {
+		if row[1] == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(s.out, "%-12s %s\n", row[0], printable(row[1])); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/escalation"
+	"github.com/waybill-dev/waybill/internal/process"
+)
+
+func escalationCommand(s stdio) *cobra.Command {
+	return group("escalation", "See what people are being told of, and take it",
+		"  waybill escalation list --state open\n  waybill escalation ack inc_5f1c9a0b3d7e2f4a6b8c --by ann@example.com",
+		escalationList(s), escalationShow(s), escalationAck(s))
+}
+
+func escalationList(s stdio) *cobra.Command {
+	var t target
+	var out format
+	var filter control.EscalationFilter
+	var state string
+	c := &cobra.Command{Use: "list", Short: "List the incidents that people are told of",
+		Long: `List incidents, the latest first: those of the last week. An incident is the first
+dead letter of a tenant under a policy, and those that followed until a person
+acknowledged.`,
+		Example: "  waybill escalation list --state open\n  waybill escalation list --tenant acme -o json"}
+	t.bind(c.Flags(), "data")
+	out.bind(c.Flags())
+	c.Flags().StringVar(&filter.Tenant, "tenant", "", "of this tenant only")
+	c.Flags().StringVar(&state, "state", "", "open, acknowledged or expired")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := firstError(out.check(), checkTenant(filter.Tenant)); err != nil {
+			return err
+		}
+		switch filter.State = escalation.State(state); filter.State {
+		case "", escalation.Open, escalation.Acknowledged, escalation.Expired:
+		default:
+			return process.Usagef("--state %q: want open, acknowledged or expired", state)
+		}
+		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
+			list, err := ctl.Escalations(ctx, filter)
+			if err != nil {
+				return err
+			}
+			if out == "json" {
+				return printJSON(s.out, list)
+			}
+			if err := printEscalations(s, list); err != nil {
+				return err
+			}
+			return warnUncovered(ctx, s, ctl)
+		})
+	}
+	return c
+}
+
+func printEscalations(s stdio, list []control.Escalation) error {
+	t := table{header: []string{"INCIDENT", "STATE", "TENANT", "POLICY", "DEAD LETTERS", "OPENED AT", "TOLD AT", "STEP", "BY"}}
+	for _, e := range list {
+		told := moment(e.ToldAt)
+		if told == "" {
+			told = "NOBODY TOLD"
+		}
+		t.add(e.ID, string(e.State), e.Tenant, e.Policy, fmt.Sprint(e.Count), moment(e.OpenedAt), told, fmt.Sprint(e.Step), e.AckedBy)
+	}
+	return t.write(s.out, "no incidents match")
+}
+
+func escalationShow(s stdio) *cobra.Command {
+	var t target
+	var out format
+	c := &cobra.Command{Use: "show ID", Short: "Show an incident: what for, and how far each channel has come",
+		Long:    "Show an incident, by its id or by the record id of a dead letter in it.",
+		Example: "  waybill escalation show inc_5f1c9a0b3d7e2f4a6b8c\n  waybill escalation show delivery.dead_lettered/evt_1/ep_2",
+		Args:    oneArg("incident id", "waybill escalation show inc_5f1c9a0b3d7e2f4a6b8c")}
+	t.bind(c.Flags(), "data")
+	out.bind(c.Flags())
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
+			e, err := ctl.Escalation(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return printEscalation(s, out, e)
+		})
+	}
+	return c
+}
+
+func escalationAck(s stdio) *cobra.Command {
+	var t target
+	var out format
+	var by, note string
+	c := &cobra.Command{Use: "ack ID", Short: "Take an incident: nobody else is told of it",
+		Long: `Take an incident in the name of a person. Its messages stop at once, and the
+acknowledgement is on record for each of its dead letters. What comes afterwards
+is an incident of its own.`,
+		Example: "  waybill escalation ack inc_5f1c9a0b3d7e2f4a6b8c --by ann@example.com --note 'calling the lab'",
+		Args:    oneArg("incident id", "waybill escalation ack inc_5f1c9a0b3d7e2f4a6b8c --by ann@example.com")}
+	t.bind(c.Flags(), "data")
+	out.bind(c.Flags())
+	c.Flags().StringVar(&by, "by", "", "who takes it (required)")
+	c.Flags().StringVar(&note, "note", "", "for the record and for those who were told")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if by == "" {
+			return missing("by", "ann@example.com")
+		}
+		if err := out.check(); err != nil {
+			return err
+		}
+		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
+			e, err := ctl.AcknowledgeEscalation(ctx, args[0], by, note)
+			if err != nil {
+				return err
+			}
+			return printEscalation(s, out, e)
+		})
+	}
+	return c
+}
+
+func printEscalation(s stdio, out format, e control.Escalation) error {
+	if out == "json" {
+		return printJSON(s.out, e)
+	}
+	told := "nobody yet"
+	if e.Told {
+		told = moment(e.ToldAt)
+	}
+	taken := ""
+	if e.AckedBy != "" {
+		taken = e.AckedBy + " at " + moment(e.AckedAt)
+	}
+	first := strings.TrimSpace(e.First.EventID + " to " + e.First.EndpointID)
+	for _, row := range [][2]string{{"incident", e.ID}, {"state", string(e.State)}, {"tenant", e.Tenant}, {"policy", fmt.Sprintf("%s, step %d of round %d", e.Policy, e.Step, e.Round)},
+		{"opened at", moment(e.OpenedAt)}, {"promised by", moment(e.DeliverBy)}, {"told at", told}, {"taken by", taken}, {"note", e.AckNote},
+		{"dead letters", fmt.Sprint(e.Count)}, {"first", first + ": " + e.First.Reason}, {"reasons", counts(e.Reasons)}, {"endpoints", counts(e.Endpoints)}} {
+		if row[1] == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(s.out, "%-12s %s\n", row[0], printable(row[1])); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintln(s.out); err != nil {
+		return err
+	}
+	t := table{header: []string{"STEP", "CHANNEL", "TOLD AT", "TRIES", "LAST OUTCOME", "NEXT TRY"}}
+	for _, r := range e.Channels {
+		t.add(fmt.Sprint(r.Step), r.Channel, moment(r.ToldAt), fmt.Sprint(r.Tries), r.Outcome, moment(r.TryAt))
+		t.note(r.Error)
+	}
+	return t.write(s.out, "no channel was tried yet")
+}
+
+// counts lists the names with their numbers, the most frequent first.
+func counts(m map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(m), func(a, b string) int {
+		if m[a] != m[b] {
+			return m[b] - m[a]
+		}
+		return strings.Compare(a, b)
+	})
+	var out []string
+	for i, n := range names {
+		if i == 10 {
+			out = append(out, fmt.Sprintf("and %d more", len(names)-i))
+			break
+		}
+		out = append(out, fmt.Sprintf("%s %d", n, m[n]))
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/escalation"
+	"github.com/waybill-dev/waybill/internal/process"
+)
+
+func escalationPolicyCommand(s stdio) *cobra.Command {
+	return group("escalation-policy", "Say who is told of which dead letters, and when",
+		"  waybill escalation-policy create oncall --step 0s:oncall-chat,pager --step 10m:lead\n  waybill escalation-policy list",
+		policyCreate(s), policyList(s), policyShow(s), policyDelete(s))
+}
+
+func policyCreate(s stdio) *cobra.Command {
+	var f changeFlags
+	var steps []string
+	var spec control.EscalationPolicySpec
+	var repeat, longest, window time.Duration
+	c := &cobra.Command{Use: "create NAME", Short: "Create an escalation policy",
+		Long: `Create an escalation policy: who is told how long after a dead letter, until a named
+person acknowledges. Of the policies that match a dead letter's tenant, event type
+and reason, the one with the lowest --priority counts; of equals, the first by name.
+
+A step whose channels all fail starts the next one at once while nobody has been
+told. What follows the first dead letter is grouped: one message per channel in
+each --window.`,
+		Example: `  waybill escalation-policy create oncall --step 0s:oncall-chat,pager --step 10m:lead
+  waybill escalation-policy create labs --types 'lab_result.>' --priority 10 --step 0s:pager --step 2m:ann --repeat 5m
+  waybill escalation-policy create quiet --tenant test --reasons permanently_rejected --step 0s:oncall-chat --repeat 0s`,
+		Args: oneArg("name", "waybill escalation-policy create oncall --step 0s:oncall-chat")}
+	f.bind(c.Flags())
+	c.Flags().StringArrayVar(&steps, "step", nil, "AFTER:CHANNEL[,CHANNEL…]; repeatable, the first after 0s")
+	c.Flags().StringSliceVar(&spec.Tenants, "tenant", nil, "for dead letters of these tenants only")
+	c.Flags().StringSliceVar(&spec.Types, "types", nil, "for these event types only: exact, a.* for one more token, a.> for any more")
+	c.Flags().StringSliceVar(&spec.Reasons, "reasons", nil, "for these reason codes only, such as endpoint_unreachable")
+	c.Flags().StringVar(&spec.Description, "description", "", "for people")
+	c.Flags().IntVar(&spec.Priority, "priority", escalation.DefaultPriority, "the lowest that matches counts")
+	c.Flags().DurationVar(&repeat, "repeat", escalation.DefaultRepeat, "start the steps anew so long after the incident began, and again; 0s for never")
+	c.Flags().DurationVar(&longest, "max-duration", escalation.DefaultMaxDuration, "the incident ends after that also when nobody acknowledged")
+	c.Flags().DurationVar(&window, "window", escalation.DefaultWindow, "group what follows the first dead letter by so much")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(steps) == 0 {
+			return missing("step", "0s:oncall-chat")
+		}
+		if err := firstError(f.out.check(), checkName(args[0])); err != nil {
+			return err
+		}
+		for _, text := range steps {
+			step, err := parseStep(text)
+			if err != nil {
+				return err
+			}
+			spec.Steps = append(spec.Steps, step)
+		}
+		spec.Name, spec.Reason = args[0], f.reason
+		spec.Repeat, spec.MaxDuration, spec.Window = (*control.Duration)(&repeat), control.Duration(longest), control.Duration(window)
+		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
+			p, err := ctl.CreateEscalationPolicy(ctx, spec, actorOr(f.actor))
+			if err != nil {
+				return err
+			}
+			return printPolicies(ctx, s, f.out, ctl, &p)
+		})
+	}
+	return c
+}
+
+// parseStep reads "2m:lead,pager".
+func parseStep(text string) (control.EscalationStep, error) {
+	after, list, ok := strings.Cut(text, ":")
+	d, err := time.ParseDuration(strings.TrimSpace(after))
+	if !ok || err != nil || d < 0 {
+		return control.EscalationStep{}, process.Usagef("--step %q: want AFTER:CHANNEL[,CHANNEL…], such as 0s:oncall-chat,pager", text)
+	}
+	step := control.EscalationStep{After: control.Duration(d)}
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			step.Channels = append(step.Channels, name)
+		}
+	}
+	if len(step.Channels) == 0 {
+		return step, process.Usagef("--step %q names no channel; see: waybill channel list", text)
+	}
+	return step, nil
+}
+
+func policyList(s stdio) *cobra.Command {
+	var t target
+	var out format
+	c := &cobra.Command{Use: "list", Short: "List the escalation policies, and for whom there is none",
+		Long: "List the escalation policies, by name. A warning says so where nobody would be told of a dead letter.", Example: "  waybill escalation-policy list"}
+	t.bind(c.Flags(), "data")
+	out.bind(c.Flags())
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
+			return printPolicies(ctx, s, out, ctl, nil)
+		})
+	}
+	return c
+}
+
+func policyShow(s stdio) *cobra.Command {
+	var t target
+	var out format
+	c := &cobra.Command{Use: "show NAME", Short: "Show an escalation policy", Long: "Show an escalation policy.",
+		Example: "  waybill escalation-policy show oncall -o json", Args: oneArg("name", "waybill escalation-policy show oncall")}
+	t.bind(c.Flags(), "data")
+	out.bind(c.Flags())
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
+			p, err := ctl.EscalationPolicy(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return writePolicies(s, out, &p, []control.EscalationPolicy{p})
+		})
+	}
+	return c
+}
+
+func policyDelete(s stdio) *cobra.Command {
+	var f changeFlags
+	c := &cobra.Command{Use: "delete NAME", Short: "End an escalation policy",
+		Long:    "End an escalation policy. Incidents that began under it go on as they began.",
+		Example: "  waybill escalation-policy delete oncall --reason 'replaced by labs'", Args: oneArg("name", "waybill escalation-policy delete oncall")}
+	f.bind(c.Flags())
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := f.out.check(); err != nil {
+			return err
+		}
+		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
+			p, err := ctl.DeleteEscalationPolicy(ctx, args[0], actorOr(f.actor), f.reason)
+			if err != nil {
+				return err
+			}
+			if f.out == "json" {
+				return printJSON(s.out, p)
+			}
+			if _, err := fmt.Fprintf(s.out, "%s is deleted\n", p.Name); err != nil {
+				return err
+			}
+			return warnUncovered(ctx, s, ctl)
+		})
+	}
+	return c
+}
+
+// printPolicies prints one policy, or all of them, and a warning.
+func printPolicies(ctx context.Context, s stdio, out format, ctl *control.Control, one *control.EscalationPolicy) error {
+	list := []control.EscalationPolicy{}
+	if one != nil {
+		list = append(list, *one)
+	} else {
+		var err error
+		if list, err = ctl.EscalationPolicies(ctx); err != nil {
+			return err
+		}
+	}
+	if err := writePolicies(s, out, one, list); err != nil {
+		return err
+	}
+	return warnUncovered(ctx, s, ctl)
+}
+
+func writePolicies(s stdio, out format, one *control.EscalationPolicy, list []control.EscalationPolicy) error {
+	if out == "json" && one != nil {
+		return printJSON(s.out, one)
+	}
+	if out == "json" {
+		return printJSON(s.out, list)
+	}
+	t := table{header: []string{"NAME", "PRIORITY", "TENANTS", "TYPES", "REASONS", "STEPS", "REPEAT", "MAX", "WINDOW"}}
+	for _, p := range list {
+		var steps []string
+		for _, st := range p.Steps {
+			steps = append(steps, st.After.String()+":"+strings.Join(st.Channels, ","))
+		}
+		repeat := p.Repeat.String()
+		if p.Repeat == 0 {
+			repeat = "never"
+		}
+		t.add(p.Name, fmt.Sprint(p.Priority), anyOf(p.Tenants), anyOf(p.Types), anyOf(p.Reasons), strings.Join(steps, " "), repeat, p.MaxDuration.String(), p.Window.String())
+	}
+	return t.write(s.out, "no escalation policies")
+}
+
+func anyOf(list []string) string {
+	if len(list) == 0 {
+		return "any"
+	}
+	return clip(strings.Join(list, ","), 40)
+}
+
+// warnUncovered says on standard error where nobody would be told.
+func warnUncovered(ctx context.Context, s stdio, ctl *control.Control) error {
+	list, err := ctl.EscalationPolicies(ctx)
+	if err != nil {
+		return err
+	}
+	if why := control.Uncovered(list); why != "" {
+		_, err = fmt.Fprintf(s.err, "warning: %s\n", why)
+	}
+	return err
+}

@@ -1,0 +1,224 @@
+package escalation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/channel"
+	"github.com/waybill-dev/waybill/internal/record"
+)
+
+const (
+	// listed is how many dead letters a message names.
+	listed = 5
+	// counted is how many reasons and endpoints it counts by name.
+	counted = 5
+)
+
+// sentences say what a reason means, for people.
+var sentences = map[string]string{
+	"endpoint_unreachable": "the endpoint never answered",
+	"attempts_exhausted":   "every attempt failed",
+	"signature_rejected":   "the endpoint refused the signature or credentials (401 or 403)",
+	"permanently_rejected": "the endpoint rejected it for good",
+	"endpoint_gone":        "the endpoint said it is gone (410), and was disabled",
+	"address_blocked":      "the endpoint's address may not be called",
+	"deadline_exceeded":    "the time for attempts ran out",
+	"endpoint_disabled":    "the endpoint is disabled",
+	"endpoint_deleted":     "the endpoint was deleted",
+	"invalid_event":        "the event is not valid",
+	"payload_too_large":    "the event is too large",
+	"subject_mismatch":     "the event does not agree with the subject it was published on",
+	"id_mismatch":          "the event's id differs from its Nats-Msg-Id",
+}
+
+func sentence(reason string) string {
+	if s, ok := sentences[reason]; ok {
+		return s
+	}
+	return reason
+}
+
+// Notice is what one message says.
+type Notice struct {
+	Incident *Incident
+	// Members that it tells of, in order; Again says that the channel told of
+	// them before.
+	Members []Trouble
+	Again   bool
+	Step    int
+	Number  int // of the message
+	Source  string
+	Link    string // of the incident. Optional
+	Now     time.Time
+}
+
+// Message writes the notice for people and programs. It holds no payload:
+// ids, types, codes and times are all there is to quote.
+func (n Notice) Message() channel.Message {
+	i := n.Incident
+	m := channel.Message{ID: i.MessageID(n.Number), Key: i.ID, Action: channel.Trigger, Title: n.title(), Source: n.Source, Link: n.Link, At: n.Now.UTC()}
+	var b strings.Builder
+	if len(n.Members) == 1 {
+		describe(&b, n.Members[0])
+	} else {
+		n.summary(&b)
+	}
+	fmt.Fprintf(&b, "\nWho takes this stops the messages with:\n  waybill escalation ack %s --by YOUR-NAME\n", i.ID)
+	t := n.Members[0]
+	if t.Kind == record.DeliveryDeadLetter {
+		fmt.Fprintf(&b, "What happened:\n  waybill delivery show %s --endpoint %s\nSend it again once the cause is mended:\n  waybill replay event %s --endpoint %s --reason WHY\n",
+			quoted(t.EventID), t.EndpointID, quoted(t.EventID), t.EndpointID)
+	} else {
+		b.WriteString("Its producer has to publish it again, correctly. What is on record:\n  waybill escalation show " + i.ID + "\n")
+	}
+	m.Text, m.Data = b.String(), n.data()
+	return m
+}
+
+func (n Notice) title() string {
+	t := n.Members[0]
+	again := ""
+	if n.Again || n.Step > 1 {
+		again = "Not acknowledged yet: "
+	}
+	if len(n.Members) > 1 {
+		return fmt.Sprintf("%s%d dead letters of tenant %s", again, len(n.Members), t.Tenant)
+	}
+	if t.Kind == record.EventRejected {
+		return fmt.Sprintf("%sevent %s of tenant %s was rejected", again, orUnknown(t.EventID), t.Tenant)
+	}
+	return fmt.Sprintf("%s%s was not delivered to %s", again, orUnknown(t.EventType), receiver(t))
+}
+
+func receiver(t Trouble) string {
+	if t.Host == "" {
+		return t.EndpointID
+	}
+	return t.EndpointID + " (" + t.Host + ")"
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "(unknown)"
+	}
+	return s
+}
+
+// quoted makes an id safe to paste into a shell.
+func quoted(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func describe(b *strings.Builder, t Trouble) {
+	if t.Kind == record.EventRejected {
+		fmt.Fprintf(b, "Event %s, type %s, of tenant %s was rejected: %s. Nobody gets it.\n", orUnknown(t.EventID), orUnknown(t.EventType), t.Tenant, sentence(t.Reason))
+	} else {
+		fmt.Fprintf(b, "Event %s, type %s, of tenant %s was owed to endpoint %s and was not delivered.\n", t.EventID, orUnknown(t.EventType), t.Tenant, receiver(t))
+		attempts := fmt.Sprintf("after %d attempts", t.Attempts)
+		switch t.Attempts {
+		case 0:
+			attempts = "without an attempt"
+		case 1:
+			attempts = "after one attempt"
+		}
+		fmt.Fprintf(b, "Why: %s (%s, %s).\n", sentence(t.Reason), t.Reason, attempts)
+	}
+	if !t.DeliverBy.IsZero() {
+		fmt.Fprintf(b, "Promised by: %s.\n", moment(t.DeliverBy))
+	}
+	if t.ReplayID != "" {
+		fmt.Fprintf(b, "It was a replay: %s.\n", t.ReplayID)
+	}
+	fmt.Fprintf(b, "Given up at: %s.\n", moment(t.At))
+}
+
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+func (n Notice) summary(b *strings.Builder) {
+	reasons, endpoints := map[string]int{}, map[string]int{}
+	earliest := time.Time{}
+	for _, t := range n.Members {
+		reasons[t.Reason]++
+		if t.EndpointID != "" {
+			endpoints[receiver(t)]++
+		}
+		if !t.DeliverBy.IsZero() && (earliest.IsZero() || t.DeliverBy.Before(earliest)) {
+			earliest = t.DeliverBy
+		}
+	}
+	fmt.Fprintf(b, "%d events of tenant %s were owed and were not delivered.\n", len(n.Members), n.Incident.Tenant)
+	ranking(b, "Why", reasons)
+	ranking(b, "To", endpoints)
+	if !earliest.IsZero() {
+		fmt.Fprintf(b, "The first was promised by: %s.\n", moment(earliest))
+	}
+	b.WriteString("Among them:\n")
+	for _, t := range n.Members[:min(listed, len(n.Members))] {
+		fmt.Fprintf(b, "  %s, %s, to %s: %s\n", orUnknown(t.EventID), orUnknown(t.EventType), orUnknown(t.EndpointID), t.Reason)
+	}
+}
+
+// ranking lists the most frequent names with their counts.
+func ranking(b *strings.Builder, label string, counts map[string]int) {
+	names := slices.SortedFunc(maps.Keys(counts), func(x, y string) int {
+		if counts[x] != counts[y] {
+			return counts[y] - counts[x]
+		}
+		return strings.Compare(x, y)
+	})
+	for k, name := range names {
+		if k == counted {
+			fmt.Fprintf(b, "  and %d more\n", len(names)-counted)
+			return
+		}
+		if k == 0 {
+			fmt.Fprintf(b, "%s:\n", label)
+		}
+		fmt.Fprintf(b, "  %6d  %s\n", counts[name], name)
+	}
+}
+
+// told is the notice for programs.
+type told struct {
+	Incident    string         `json:"incident_id"`
+	Tenant      string         `json:"tenant"`
+	Policy      string         `json:"escalation_policy"`
+	Step        int            `json:"step"`
+	Count       int            `json:"count"`
+	Reminder    bool           `json:"reminder"`
+	Reasons     map[string]int `json:"reasons"`
+	Endpoints   map[string]int `json:"endpoints"`
+	DeadLetters []Trouble      `json:"dead_letters"` // the first few
+	AckedBy     string         `json:"acknowledged_by,omitempty"`
+}
+
+func (n Notice) data() told {
+	d := told{Incident: n.Incident.ID, Tenant: n.Incident.Tenant, Policy: n.Incident.Policy.Name, Step: n.Step, Count: len(n.Members), Reminder: n.Again,
+		Reasons: map[string]int{}, Endpoints: map[string]int{}, DeadLetters: n.Members[:min(listed, len(n.Members))]}
+	for _, t := range n.Members {
+		count(d.Reasons, t.Reason)
+		if t.EndpointID != "" {
+			count(d.Endpoints, t.EndpointID)
+		}
+	}
+	return d
+}
+
+// Resolution says that a named person has taken the incident.
+func Resolution(i *Incident, source, link string, now time.Time) channel.Message {
+	title := fmt.Sprintf("%s has taken %s (%d dead letters of tenant %s)", i.AckedBy, i.ID, i.Count, i.Tenant)
+	text := "Nobody else is told about it any more.\n"
+	if i.AckNote != "" {
+		text = i.AckNote + "\n" + text
+	}
+	data := told{Incident: i.ID, Tenant: i.Tenant, Policy: i.Policy.Name, Count: i.Count, Reasons: maps.Clone(i.Reasons), Endpoints: maps.Clone(i.Endpoints),
+		DeadLetters: []Trouble{i.First}, AckedBy: i.AckedBy}
+	return channel.Message{ID: i.ID + "-ack", Key: i.ID, Action: channel.Resolve, Title: title, Text: text, Source: source, Link: link, At: now.UTC(), Data: data}
+}
