@@ -8,7 +8,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules
 
 # The modules of this repository: the product, and tests whose libraries the product must not require.
-MODULES := . test/interop test/compose
+MODULES := . test/interop test/compose test/monitoring
 NODE_PACKAGES := test/interop/node/node_modules/.package-lock.json
 # The race detector needs a C compiler; without one, the tests run without it and say so.
 RACE ?= $(if $(shell command -v $${CC:-cc} gcc 2>/dev/null),-race)
@@ -49,6 +49,10 @@ test: engine $(NODE_PACKAGES) vet ## Run every test of every module
 .PHONY: test-race
 test-race: RACE := -race
 test-race: test ## The same, and fail if the race detector is not to be had
+
+.PHONY: test-disk
+test-disk: engine ## Fill a small disk under the real programs; needs root, to mount it
+	go test -tags disk -count=1 -timeout 10m ./test/operations -run Disk
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (30s)

@@ -110,6 +110,9 @@ const (
 	// HeaderTraceparent and HeaderTracestate carry W3C trace context from the
 	// producer to the receiver.
 	HeaderTraceparent = "traceparent"
+	// HeaderLastAttempt is the traceparent of the attempt before: the next one's
+	// span links to it. Absent: there was none, or it was not traced.
+	HeaderLastAttempt = "Waybill-Last-Attempt"
 	HeaderTracestate  = "tracestate"
 )
 

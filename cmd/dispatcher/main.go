@@ -73,7 +73,7 @@ Run any number beside each other.`,
 			stage, err := dispatcher.New(ctx, dispatcher.StageOptions{NC: env.NATS, View: view, Name: name, Keys: keys,
 				Egress: policy, Proxy: proxy, ProxyNames: proxyFlags.Names,
 				Partitions: env.Settings.Partitions, Concurrency: concurrency, DrainTimeout: env.Settings.Drain,
-				Log: env.Log, Metrics: env.Metrics})
+				Log: env.Log, Metrics: env.Metrics, Tracer: env.Tracer})
 			if err != nil {
 				return err
 			}

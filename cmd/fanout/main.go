@@ -24,7 +24,7 @@ puts every revision of an endpoint on record. Run any number beside each other.`
 		Run: func(ctx context.Context, env *process.Env) error {
 			view := registry.NewView(env.JS, env.Log)
 			stage, err := fanout.New(ctx, fanout.Options{NC: env.NATS, View: view, Partitions: env.Settings.Partitions,
-				DrainTimeout: env.Settings.Drain, Log: env.Log, Metrics: env.Metrics})
+				DrainTimeout: env.Settings.Drain, Log: env.Log, Metrics: env.Metrics, Tracer: env.Tracer})
 			if err != nil {
 				return err
 			}

@@ -31,7 +31,7 @@ has stored them. Run any number beside each other.`,
 			if most := env.NATS.MaxPayload() - 16<<10; o.MaxEventBytes < 1 || int64(o.MaxEventBytes) > most {
 				return process.Usagef("--max-event-bytes %d: want 1 to %d, which is what NATS takes (max_payload)", o.MaxEventBytes, most)
 			}
-			o.NC, o.Metrics = env.NATS, env.Metrics
+			o.NC, o.Metrics, o.Tracer = env.NATS, env.Metrics, env.Tracer
 			stage, err := ingest.New(o)
 			if err != nil {
 				return err

@@ -20,7 +20,7 @@ func (w *Waybill) startAPI(ctx context.Context, _ *registry.View) error {
 	if err != nil {
 		return err
 	}
-	in, err := ingest.New(ingest.Options{NC: nc, Metrics: w.metrics})
+	in, err := ingest.New(ingest.Options{NC: nc, Metrics: w.metrics, Tracer: w.tracer})
 	if err != nil {
 		return err
 	}

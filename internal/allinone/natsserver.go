@@ -21,9 +21,13 @@ const (
 	natsStartBound = 2 * time.Minute
 	// natsStopBound covers the last sync of every stream.
 	natsStopBound = 20 * time.Second
-	// jetStreamCheck is how often we look whether JetStream is still there: it
-	// takes itself out of service when it cannot write.
+	// jetStreamCheck is how often we look whether JetStream still works. After a
+	// write that failed, a stream takes nothing more until the server is started
+	// again, whatever room there is by then; or JetStream takes itself out of
+	// service as a whole.
 	jetStreamCheck = time.Second
+	// unhealthyLooks in a row are no passing state.
+	unhealthyLooks = 3
 	// maxStore lifts JetStream's own guess at the disk (three quarters of what
 	// is free at start): the reservation of LEDGER and CLAIMS would not fit a
 	// small disk, and a full one refuses the publish by itself.
@@ -122,6 +126,7 @@ func (n *natsServer) connect(ctx context.Context, name string, log zerolog.Logge
 func (n *natsServer) watch(ctx context.Context) error {
 	t := time.NewTicker(jetStreamCheck)
 	defer t.Stop()
+	bad := 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -131,6 +136,13 @@ func (n *natsServer) watch(ctx context.Context) error {
 		case <-t.C:
 			if !n.server.JetStreamEnabled() {
 				return errors.New("embedded NATS server: JetStream took itself out of service; is the disk full or not writable? See the log above, mend it, and start again: nothing acknowledged is lost")
+			}
+			health := n.server.Healthz(&server.HealthzOptions{})
+			if bad++; health.Error == "" {
+				bad = 0
+			}
+			if bad >= unhealthyLooks {
+				return fmt.Errorf("embedded NATS server: %s; is the disk full or not writable? Mend it and start again: nothing acknowledged is lost", health.Error)
 			}
 		}
 	}

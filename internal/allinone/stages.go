@@ -63,7 +63,7 @@ func (w *Waybill) startDispatcher(ctx context.Context, view *registry.View) erro
 		Name: w.name, Exclusive: true, // see installationName
 		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain, Group: w.groups(),
 		Keys: w.keys, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names,
-		Log: w.stageLog("dispatcher"), Metrics: w.metrics,
+		Tracer: w.tracer, Log: w.stageLog("dispatcher"), Metrics: w.metrics,
 	})
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 		return err
 	}
 	f, err := fanout.New(ctx, fanout.Options{NC: nc, View: view, Partitions: w.partitions,
-		DrainTimeout: w.o.Drain, Group: w.groups(), Log: w.stageLog("fanout"), Metrics: w.metrics})
+		DrainTimeout: w.o.Drain, Group: w.groups(), Tracer: w.tracer, Log: w.stageLog("fanout"), Metrics: w.metrics})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/sealed"
+	"github.com/waybill-dev/waybill/internal/tracing"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -44,6 +46,8 @@ type Options struct {
 	SecretsKeyFile   string         // Optional: the environment's keys, or a file in the data directory
 	Partitions       int            // 0: what the data has, or 1
 	Drain            time.Duration  // how long a stop waits for a stage's work in hand
+	DebugHTTP        string         // Optional: where to serve Go's profiles, on loopback
+	OTLP             string         // Optional: where to send traces
 	AddressesFile    string         // Optional: where to write the addresses besides the data directory
 	Log              zerolog.Logger
 }
@@ -59,6 +63,7 @@ type Waybill struct {
 	cleanup    process.Cleanup
 	health     process.Health
 	metrics    *prometheus.Registry
+	tracer     *tracing.Tracer // nil: off
 	partitions int
 	name       string // see installationName
 	addresses  Addresses
@@ -111,6 +116,12 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 		return w, err
 	}
 	w.cleanup.Push("data directory", time.Second, func(context.Context) error { return w.data.close() })
+	if err := process.ServeDebug(o.DebugHTTP, &w.cleanup, w.log); err != nil {
+		return w, err
+	}
+	if w.tracer, err = process.StartTracing(ctx, o.OTLP, "waybill", &w.cleanup, w.log); err != nil {
+		return w, err
+	}
 	if w.listener, err = process.Listen("http", o.HTTP); err != nil {
 		return w, err
 	}
@@ -192,7 +203,7 @@ func (w *Waybill) startStreams(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("putting the streams in place: %w", err)
 	}
-	return nil
+	return process.QueueMetrics(w.metrics, w.js, w.partitions)
 }
 
 // connect opens a connection of its own for each part, so that one that is
@@ -207,7 +218,7 @@ func (w *Waybill) connect(ctx context.Context, name string) (nc *nats.Conn, err 
 		return nil, err
 	}
 	w.cleanup.Push("connection "+name, time.Second, func(context.Context) error { nc.Close(); return nil })
-	return nc, nil
+	return nc, process.ConnectionMetrics(w.metrics, nc, strings.TrimPrefix(name, "waybill-"))
 }
 
 // startEngine runs ClickHouse unless there is one already.

@@ -44,6 +44,8 @@ func (f *upFlags) bind(flags *pflag.FlagSet, level string) {
 	flags.IntVar(&f.o.Partitions, "partitions", 0, "partitions of the delivery queues, 1 to 100; never fewer than before (default: what the data has, or 1)")
 	flags.DurationVar(&f.o.Drain, "drain-timeout", 5*time.Second, "how long an orderly stop waits for attempts under way")
 	flags.StringVar(&f.o.AddressesFile, "addresses", "", "write the addresses to this file as JSON once everything works")
+	process.BindDebug(flags, &f.o.DebugHTTP)
+	process.BindTracing(flags, &f.o.OTLP)
 	flags.StringVar(&f.logLevel, "log-level", level, "debug, info, warn or error")
 	flags.StringVar(&f.logFormat, "log-format", "", "json or text (default: text on a terminal, else json)")
 }

@@ -40,6 +40,8 @@ type Delivery struct {
 	Fifo bool
 
 	Traceparent, Tracestate string
+	// LastAttempt is the traceparent of the attempt before, when it was traced.
+	LastAttempt string
 
 	// Turn is when an endpoint with a rate limit of TurnOf per second may be
 	// called for this delivery; zero: it has none.
@@ -93,7 +95,8 @@ func (d Delivery) message(subject, id string) *nats.Msg {
 		streams.HeaderReplay: d.Replay, streams.HeaderDeliverBy: formatTime(d.DeliverBy), streams.HeaderDue: formatTime(d.Due),
 		streams.HeaderTraceparent: d.Traceparent, streams.HeaderTracestate: d.Tracestate,
 		streams.HeaderTurn: formatTime(d.Turn), streams.HeaderTurnOf: formatRate(d.TurnOf),
-		streams.HeaderOrdering: map[bool]string{true: "fifo"}[d.Fifo],
+		streams.HeaderOrdering:    map[bool]string{true: "fifo"}[d.Fifo],
+		streams.HeaderLastAttempt: d.LastAttempt,
 	} {
 		if value != "" {
 			h[name] = []string{value}
@@ -115,8 +118,9 @@ func Parse(h nats.Header, data []byte) (Delivery, error) {
 		Responded:   h.Get(streams.HeaderResponded) == "1",
 		Traceparent: h.Get(streams.HeaderTraceparent), Tracestate: h.Get(streams.HeaderTracestate),
 		Turn: p.time(streams.HeaderTurn, false), TurnOf: p.rate(streams.HeaderTurnOf),
-		Fifo:  h.Get(streams.HeaderOrdering) == "fifo",
-		Event: data,
+		Fifo:        h.Get(streams.HeaderOrdering) == "fifo",
+		LastAttempt: h.Get(streams.HeaderLastAttempt),
+		Event:       data,
 	}
 	if !ids.Valid(ids.Endpoint, d.EndpointID) {
 		p.err = errors.Join(p.err, fmt.Errorf("%s: %q is not an endpoint's id", streams.HeaderEndpoint, d.EndpointID))

@@ -192,7 +192,7 @@ func TestATokenEndpointThatFailsIsAnAttemptOfItsOwnWithoutARequest(t *testing.T)
 		"a token that has ended":      {answer(200, `{"access_token":"abc","token_type":"bearer","expires_in":0}`), "expires_in"},
 		"a token as large as a house": {answer(200, `{"access_token":"`+strings.Repeat("a", 100_000)+`"}`), "longer than the limit"},
 		"it hangs up":                 {func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, "the token endpoint"},
-		"it never answers":            {func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true }, "no answer in time"},
+		"it never answers":            {func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true }, "answer in time"},
 		"it starts and never finishes": {func(w http.ResponseWriter, r *http.Request) bool {
 			fmt.Fprint(w, "{")
 			_ = http.NewResponseController(w).Flush()

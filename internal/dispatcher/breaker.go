@@ -28,6 +28,7 @@ const (
 // on an endpoint that is down.
 type breakers struct {
 	random  func() float64
+	now     func() time.Time
 	changed func(endpoint string, open bool)
 
 	mu sync.Mutex // guards what follows
@@ -47,8 +48,8 @@ type breaker struct {
 	probing bool
 }
 
-func newBreakers(random func() float64, changed func(endpoint string, open bool)) *breakers {
-	return &breakers{random: random, changed: changed, by: map[string]*breaker{}}
+func newBreakers(random func() float64, now func() time.Time, changed func(endpoint string, open bool)) *breakers {
+	return &breakers{random: random, now: now, changed: changed, by: map[string]*breaker{}}
 }
 
 // pass is the permission to make one attempt. done or abandon MUST follow.
@@ -73,7 +74,7 @@ func (b *breakers) allow(e *registry.Endpoint, delivery string) (p *pass, back t
 	if br == nil || !br.open {
 		return p, back
 	}
-	now := time.Now()
+	now := b.now()
 	if !br.probing && !now.Before(br.probeAt) {
 		br.probing = true
 		br.probeAt = now.Add(br.pause)
@@ -116,7 +117,7 @@ func (p *pass) abandon() {
 
 func (p *pass) end() {
 	if !p.used && p.probe != nil {
-		p.probe.probing, p.probe.probeAt = false, time.Now()
+		p.probe.probing, p.probe.probeAt = false, p.of.now()
 	}
 	p.used = true
 }
@@ -124,7 +125,7 @@ func (p *pass) end() {
 // failed counts a retryable failure. b.mu is held.
 func (p *pass) failed() {
 	p.used = true
-	b, now := p.of, time.Now()
+	b, now := p.of, p.of.now()
 	if p.probe != nil {
 		p.probe.probing = false
 		p.probe.pause = min(2*p.probe.pause, maxProbePause)

@@ -20,7 +20,7 @@ type failing struct {
 
 func newFailing() *failing {
 	f := &failing{e: &registry.Endpoint{ID: "ep_1", Revision: 1}}
-	f.breakers = newBreakers(func() float64 { return 0 }, func(_ string, open bool) {
+	f.breakers = newBreakers(func() float64 { return 0 }, time.Now, func(_ string, open bool) {
 		if open {
 			f.opened++
 		} else {

@@ -51,13 +51,16 @@ type claims struct {
 	ledger  *stage.Journal // LEDGER
 }
 
-func openClaims(ctx context.Context, js jetstream.JetStream, pub *stage.Publisher) (*claims, error) {
+func openClaims(ctx context.Context, js jetstream.JetStream, pub *stage.Publisher, clock *stage.Clock) (*claims, error) {
 	started, err := stage.OpenJournal(ctx, js, pub, streams.Claims)
 	if err != nil {
 		return nil, err
 	}
 	ledger, err := stage.OpenJournal(ctx, js, pub, streams.Ledger)
-	return &claims{started: started, ledger: ledger}, err
+	if err != nil {
+		return nil, err
+	}
+	return &claims{started: started.By(clock), ledger: ledger.By(clock)}, nil
 }
 
 // take claims attempt number n. It returns the claim that was there before, if

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/stage"
+	"github.com/waybill-dev/waybill/internal/tracing"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -43,13 +44,15 @@ func (d *Dispatcher) Deliver(ctx context.Context, m stage.Message) stage.Settlem
 			return stage.Later(transientPause)
 		}
 	}
-	if wait := time.Until(task.Due); wait > 0 {
+	if wait := task.Due.Sub(d.clock.Now()); wait > 0 {
 		return stage.Later(wait)
 	}
 	if !d.gates.hold(task.EndpointID, task.EventID+"/"+task.Replay) {
 		return stage.Later(transientPause) // a second message for it is in hand here
 	}
 	defer d.gates.release(task.EndpointID, task.EventID+"/"+task.Replay)
+	d.late.hold(&task)
+	defer d.late.release(&task)
 
 	s, err := d.deliver(ctx, m, task)
 	if err != nil {
@@ -98,7 +101,7 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 		at.leave(0)
 		return d.awaitKey(ctx, m, task, p)
 	}
-	if lateFor(turn) {
+	if lateFor(turn, d.clock.Now()) {
 		return stage.Later(0), nil // to take a new turn
 	}
 	return d.attempt(ctx, m, task, p, at, permit)
@@ -118,7 +121,7 @@ func (d *Dispatcher) prospectOf(ctx context.Context, task delivery.Delivery) (p 
 	if p.endpoint, p.over, err = d.receiver(ctx, task); err != nil {
 		return p, err
 	}
-	now := time.Now()
+	now := d.clock.Now()
 	p.budget = budgetOf(task, p.endpoint, d.view.EventTypes(task.Tenant, task.Type))
 	if p.over != nil {
 		return p, nil
@@ -184,13 +187,6 @@ func (d *Dispatcher) receiver(ctx context.Context, task delivery.Delivery) (*reg
 	return endpoint, &decision, nil
 }
 
-// budgetOf is what the delivery may spend now: a change of the endpoint's policy
-// or event type's policy takes effect at the next attempt.
-func budgetOf(task delivery.Delivery, endpoint *registry.Endpoint, rules []*registry.EventType) Budget {
-	policy, _ := registry.ResolvePolicy(registry.Question{Type: task.Type, DeliverBy: task.DeliverBy, OwedAt: task.OwedAt, Endpoint: endpoint, Rules: rules})
-	return Budget{Policy: policy, FirstAt: task.OwedAt, DeliverBy: task.DeliverBy, EverResponded: task.Responded}
-}
-
 // attempt claims the next number, makes the request, and stores what follows.
 // The place is given back as soon as the endpoint is done with.
 func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect, at *place, permit *pass) (stage.Settlement, error) {
@@ -217,7 +213,8 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	if err != nil {
 		return stage.Settlement{}, err
 	}
-	header, err := d.header(task, p, keys, signed, body)
+	span := d.span(task, endpoint, number, mine)
+	header, err := d.header(within(span, task), p, keys, signed, body)
 	if err != nil {
 		return stage.Settlement{}, err
 	}
@@ -225,9 +222,10 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		Connection: p.opened.Connection, OAuth2: p.opened.OAuth2, Sensitive: p.opened.Sensitive})
 	at.leave(result.Total)
 	permit.done(result.Outcome)
+	endSpan(span, result)
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	decision := Decide(result.Facts(), task.Spent+1, budget, time.Now(), d.o.Random)
+	decision := Decide(result.Facts(), task.Spent+1, budget, d.clock.Now(), d.o.Random)
 	r := d.attemptRecord(task, p, number, mine, sent{signed, keys, body}, result, decision)
 	stands, recorded, err := d.claims.settle(ctx, r, mine.StartedAt)
 	if err != nil {
@@ -244,13 +242,14 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		d.health.Observe(endpoint, result.Class == ClassDelivered)
 	}
 	task.Responded = task.Responded || result.GotResponse
+	task.LastAttempt = span.Context(tracing.Context{}).Parent
 	return d.conclude(ctx, task, endpoint, number, decision)
 }
 
 // try makes the request, unless so much time has passed since the claim was made
 // (NATS was away, or this process) that nobody expects it any more.
 func (d *Dispatcher) try(ctx context.Context, mine claim, r Request) Result {
-	if time.Since(mine.StartedAt) <= claimBound {
+	if d.clock.Now().Sub(mine.StartedAt) <= claimBound {
 		return d.client.Try(ctx, r)
 	}
 	late := Result{StartedAt: time.Now()}
@@ -259,7 +258,7 @@ func (d *Dispatcher) try(ctx context.Context, mine claim, r Request) Result {
 }
 
 func (d *Dispatcher) newClaim(task delivery.Delivery, endpoint *registry.Endpoint, timeout time.Duration) claim {
-	now := time.Now().UTC()
+	now := d.clock.Now().UTC()
 	c := claim{AttemptID: ids.New(ids.Attempt, now), Dispatcher: d.o.Name, Boot: d.boot, StartedAt: now,
 		LeaseUntil: now.Add(timeout + leaseGrace), Replay: task.Replay}
 	if endpoint != nil {
@@ -298,10 +297,10 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 		return stage.Done(), d.deadLetter(ctx, task, endpoint, prior.ended())
 	}
 	predecessor := prior.Boot == d.boot || d.o.Exclusive && prior.Dispatcher == d.o.Name
-	if left := time.Until(prior.LeaseUntil); left > 0 && !predecessor {
+	if left := prior.LeaseUntil.Sub(d.clock.Now()); left > 0 && !predecessor {
 		return stage.Later(left), nil // it may be running still
 	}
-	decision := Decide(Facts{Outcome: OutcomeUnknown}, task.Spent+1, budget, time.Now(), d.o.Random)
+	decision := Decide(Facts{Outcome: OutcomeUnknown}, task.Spent+1, budget, d.clock.Now(), d.o.Random)
 	unknown := record.Record{
 		ID: prior.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: task.Tenant, EventID: task.EventID, EndpointID: task.EndpointID,
 		EventType: task.Type, Attempt: number, ReplayID: task.Replay, StartedAt: prior.StartedAt, DeliverBy: task.DeliverBy,
@@ -310,9 +309,12 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 		URL:   prior.URL, EndpointRevision: prior.Revision, Dispatcher: prior.Dispatcher, Software: d.o.Software,
 	}
 	setDecision(&unknown, decision)
-	r, _, err := d.claims.settle(ctx, unknown, prior.StartedAt)
+	r, mine, err := d.claims.settle(ctx, unknown, prior.StartedAt)
 	if err != nil {
 		return stage.Settlement{}, err
+	}
+	if mine {
+		d.metrics.attempted(task, &r, d.clock)
 	}
 	d.log.Warn().Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Int("attempt", number).
 		Str("outcome", r.Outcome).Str("decision", r.Decision).Msg("attempt.resumed")
@@ -330,7 +332,7 @@ func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpo
 	case VerdictRetry:
 		task.Due = decision.RetryAt
 		if task.Fifo { // it stays at the head
-			return stage.Later(time.Until(task.Due)), d.heads.store(ctx, task)
+			return stage.Later(task.Due.Sub(d.clock.Now())), d.heads.store(ctx, task)
 		}
 		_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
 		return stage.Done(), err

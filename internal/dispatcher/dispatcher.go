@@ -23,6 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/retry"
 	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/internal/stage"
+	"github.com/waybill-dev/waybill/internal/tracing"
 	"github.com/waybill-dev/waybill/internal/version"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -52,7 +53,9 @@ type StageOptions struct {
 	Group        bool            // Optional: store together what comes together, see stage.NewGroupingPublisher
 	Client       *Client         // Optional: made from Egress
 	Random       func() float64
-	Software     string // Optional: version.Software
+	Now          func() time.Time // Optional: this machine's clock. Default time.Now.
+	Software     string           // Optional: version.Software
+	Tracer       *tracing.Tracer  // Optional: none
 	Log          zerolog.Logger
 	Metrics      prometheus.Registerer
 }
@@ -68,6 +71,8 @@ type Dispatcher struct {
 	claims   *claims
 	client   *Client
 	gates    *gates
+	clock    *stage.Clock
+	late     *lateness
 	health   *endpointhealth.Tracker
 	rates    *rates
 	heads    heads
@@ -93,12 +98,17 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{o: o, boot: ids.New("", time.Now()), log: o.Log, view: o.View, client: o.Client,
 		gates: newGates(o.Concurrency*3/4, o.View.Enabled)}
-	d.metrics = newMetrics(o.Metrics, d.gates.inFlight)
-	d.breakers = newBreakers(o.Random, d.breakerChanged)
 	js, err := jetstream.New(o.NC)
 	if err != nil {
 		return nil, fmt.Errorf("dispatcher: %w", err)
 	}
+	d.clock = stage.NewClock(js, streams.Retry, o.Now, o.Log)
+	if err := errors.Join(d.clock.Compare(ctx), d.clock.Register(o.Metrics, "dispatcher")); err != nil {
+		return nil, fmt.Errorf("dispatcher: comparing clocks: %w", err)
+	}
+	d.late = newLateness(o.Partitions, d.clock.Now)
+	d.metrics = newMetrics(o.Metrics, d.gates.inFlight, d.late)
+	d.breakers = newBreakers(o.Random, d.clock.Now, d.breakerChanged)
 	if d.store, err = registry.OpenStore(ctx, js); err != nil {
 		return nil, err
 	}
@@ -112,10 +122,13 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 	if d.pub, err = publisher(o.NC, o.Log); err != nil {
 		return nil, err
 	}
-	if d.claims, err = openClaims(ctx, js, d.pub); err != nil {
+	if err := d.pub.Register(o.Metrics, "dispatcher"); err != nil {
+		return nil, fmt.Errorf("dispatcher metrics: %w", err)
+	}
+	if d.claims, err = openClaims(ctx, js, d.pub, d.clock); err != nil {
 		return nil, err
 	}
-	if d.rates, err = openRates(ctx, js); err != nil {
+	if d.rates, err = openRates(ctx, js, d.clock.Now); err != nil {
 		return nil, err
 	}
 	if d.heads, err = openHeads(ctx, js); err != nil {
@@ -133,7 +146,8 @@ func (d *Dispatcher) openLoops(ctx context.Context, js jetstream.JetStream) erro
 				return fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply --partitions %d", c[0], c[1], err, d.o.Partitions)
 			}
 			loop, err := stage.NewLoop(stage.LoopOptions{JS: js, Stream: c[0], Consumer: c[1], Handle: d.Deliver,
-				Concurrency: d.o.Concurrency, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: d.o.DrainTimeout, Log: d.log})
+				Concurrency: d.o.Concurrency, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: d.o.DrainTimeout,
+				Log: d.log, Metrics: d.o.Metrics})
 			if err != nil {
 				return err
 			}
@@ -157,6 +171,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	health := make(chan error, 1)
 	go func() { health <- d.health.Run(watching) }()
 	g := new(errgroup.Group)
+	g.Go(func() error { return d.clock.Run(ctx) })
 	for _, l := range d.loops {
 		g.Go(func() error { return l.Run(ctx) })
 	}

@@ -22,13 +22,14 @@ import (
 type heads struct{ kv jetstream.KeyValue }
 
 type head struct {
-	Event     string    `json:"event"`
-	Replay    string    `json:"replay,omitempty"`
-	OwedAt    time.Time `json:"owed_at"`
-	Attempts  int       `json:"attempts"`
-	Spent     int       `json:"spent"`
-	Responded bool      `json:"responded"`
-	Due       time.Time `json:"due"`
+	Event       string    `json:"event"`
+	Replay      string    `json:"replay,omitempty"`
+	OwedAt      time.Time `json:"owed_at"`
+	Attempts    int       `json:"attempts"`
+	Spent       int       `json:"spent"`
+	Responded   bool      `json:"responded"`
+	Due         time.Time `json:"due"`
+	LastAttempt string    `json:"last_attempt,omitempty"` // its traceparent
 }
 
 func openHeads(ctx context.Context, js jetstream.JetStream) (heads, error) {
@@ -54,12 +55,13 @@ func (h heads) resume(ctx context.Context, task delivery.Delivery) (delivery.Del
 	}
 	if at.Event == task.EventID && at.Replay == task.Replay && at.OwedAt.Equal(task.OwedAt) && at.Attempts > task.Attempts {
 		task.Attempts, task.Spent, task.Responded, task.Due = at.Attempts, at.Spent, at.Responded, at.Due
+		task.LastAttempt = at.LastAttempt
 	}
 	return task, nil
 }
 
 func (h heads) store(ctx context.Context, task delivery.Delivery) error {
-	b, err := json.Marshal(head{task.EventID, task.Replay, task.OwedAt, task.Attempts, task.Spent, task.Responded, task.Due})
+	b, err := json.Marshal(head{task.EventID, task.Replay, task.OwedAt, task.Attempts, task.Spent, task.Responded, task.Due, task.LastAttempt})
 	if err != nil {
 		return err
 	}

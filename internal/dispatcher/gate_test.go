@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,17 +102,17 @@ func TestAFloodingEndpointDoesNotKeepAnIdleOneWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGates(100, many)
 		fill(t, g, "flood", 4)
-		aside := 0
+		var aside atomic.Int32
 		for range 1000 {
 			go func() {
 				if _, ok := g.enter(t.Context(), "flood", 4); !ok {
-					aside++
+					aside.Add(1)
 				}
 			}()
 		}
 		synctest.Wait()
-		if g.waiting > g.room/4 || aside != 1000-g.waiting {
-			t.Errorf("%d wait in memory, %d were moved aside; a quarter of %d may wait", g.waiting, aside, g.room)
+		if g.waiting > g.room/4 || int(aside.Load()) != 1000-g.waiting {
+			t.Errorf("%d wait in memory, %d were moved aside; a quarter of %d may wait", g.waiting, aside.Load(), g.room)
 		}
 		began := time.Now()
 		for i := range 50 {

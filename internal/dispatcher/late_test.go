@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/stage"
 )
 
 // A request that nobody expects any more, because its claim took so long, could
@@ -20,7 +23,7 @@ func TestAnAttemptThatTookTooLongToClaimMakesNoRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Dispatcher{client: NewClient(Options{Egress: allow})}
+	d := &Dispatcher{client: NewClient(Options{Egress: allow}), clock: stage.NewClock(nil, "", nil, zerolog.Nop())}
 	r := Request{URL: server.URL, Body: []byte("{}"), Timeout: 10 * time.Second}
 	late := d.try(t.Context(), claim{StartedAt: time.Now().Add(-claimBound - time.Millisecond)}, r)
 	if late.Outcome != OutcomeInterrupted || late.Class != ClassRetryable || late.StartedAt.IsZero() || requests.Load() != 0 {

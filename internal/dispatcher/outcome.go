@@ -23,6 +23,13 @@ const (
 	OutcomeUnknown            Outcome = "unknown"      // The process died during it.
 )
 
+// outcomes are all that this version gives.
+func outcomes() []Outcome {
+	return []Outcome{OutcomeDelivered, OutcomeTimeout, OutcomeConnectionRefused, OutcomeConnectionReset, OutcomeDNSFailure, OutcomeTLSFailure,
+		OutcomeConnectionFailed, OutcomeStatusRetryable, OutcomeStatusTerminal, OutcomeRedirect, OutcomeInformationalFinal, OutcomeBadResponse,
+		OutcomeAddressBlocked, OutcomeAuthFailure, OutcomeInterrupted, OutcomeUnknown}
+}
+
 // Class groups outcomes by what follows from them. Written to the ledger.
 type Class string
 

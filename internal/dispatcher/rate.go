@@ -41,7 +41,8 @@ const (
 // Turns are times of the dispatchers' clocks. A clock that is ahead delays the
 // others' turns by as much, and breaks no limit.
 type rates struct {
-	kv rateBucket
+	kv  rateBucket
+	now func() time.Time
 
 	mu sync.Mutex // guards what follows
 	by map[string]*rate
@@ -80,20 +81,22 @@ type turnAnswer struct {
 	err  error
 }
 
-func openRates(ctx context.Context, js jetstream.JetStream) (*rates, error) {
+func openRates(ctx context.Context, js jetstream.JetStream, now func() time.Time) (*rates, error) {
 	kv, err := js.KeyValue(ctx, streams.RatesBucket)
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.RatesBucket, err)
 	}
-	return newRates(kv), nil
+	return newRates(kv, now), nil
 }
 
-func newRates(kv rateBucket) *rates { return &rates{kv: kv, by: map[string]*rate{}} }
+func newRates(kv rateBucket, now func() time.Time) *rates {
+	return &rates{kv: kv, now: now, by: map[string]*rate{}}
+}
 
 // take takes the next turn of an endpoint that has a limit. The zero time means
 // that there is none within the horizon and before a time; zero: no such time.
 func (r *rates) take(ctx context.Context, e *registry.Endpoint, before time.Time) (time.Time, error) {
-	if limit := time.Now().Add(turnHorizon); before.IsZero() || before.After(limit) {
+	if limit := r.now().Add(turnHorizon); before.IsZero() || before.After(limit) {
 		before = limit
 	}
 	ask := &turnAsk{endpoint: e, before: before, answer: make(chan turnAnswer, 1)}
@@ -119,12 +122,12 @@ func (r *rates) rate(endpoint string) *rate {
 	if e == nil {
 		if len(r.by) > idleGates {
 			for id, idle := range r.by {
-				if !idle.leasing && time.Since(idle.last) > turnHorizon {
+				if !idle.leasing && r.now().Sub(idle.last) > turnHorizon {
 					delete(r.by, id)
 				}
 			}
 		}
-		e = &rate{last: time.Now().Add(-turnHorizon)}
+		e = &rate{last: r.now().Add(-turnHorizon)}
 		r.by[endpoint] = e
 	}
 	return e
@@ -157,7 +160,7 @@ func (r *rates) lease(ctx context.Context, endpoint string, e *rate) {
 // move gives each of those that ask a turn, and moves the row on by as many.
 func (r *rates) move(ctx context.Context, endpoint string, e *rate, asks []*turnAsk) ([]time.Time, error) {
 	for {
-		now := time.Now()
+		now := r.now()
 		next, turns, given := e.row.give(now, asks)
 		if given == 0 && e.at > 0 && e.row.PerSecond == next.PerSecond {
 			return turns, nil // what others have taken since only makes it later

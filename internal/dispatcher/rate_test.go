@@ -91,7 +91,7 @@ func evenly(t *testing.T, turns []time.Time, apart time.Duration) {
 func TestDispatchersShareOneRowOfTurnsSpacedEvenly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucket := &sharedRow{}
-		all := []*rates{newRates(bucket), newRates(bucket), newRates(bucket)}
+		all := []*rates{newRates(bucket, time.Now), newRates(bucket, time.Now), newRates(bucket, time.Now)}
 		var turns []time.Time
 		for range 20 { // dispatchers that go on asking while time passes
 			turns = append(turns, taken(t, all, 1+rand.IntN(60), limited(50, 1), time.Time{})...)
@@ -106,7 +106,7 @@ func TestNoTurnIsWastedWhileTasksWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		bucket := &sharedRow{}
-		turns := taken(t, []*rates{newRates(bucket), newRates(bucket), newRates(bucket)}, 1000, limited(100, 1), time.Time{})
+		turns := taken(t, []*rates{newRates(bucket, time.Now), newRates(bucket, time.Now), newRates(bucket, time.Now)}, 1000, limited(100, 1), time.Time{})
 		evenly(t, turns, 10*time.Millisecond)
 		if last := turns[len(turns)-1].Sub(began); len(turns) != 1000 || last > 10*time.Second {
 			t.Errorf("%d turns, the last after %s; want 1000 in 10 s", len(turns), last)
@@ -116,7 +116,7 @@ func TestNoTurnIsWastedWhileTasksWait(t *testing.T) {
 
 func TestATurnThatComesTooLateIsNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRates(&sharedRow{})
+		r := newRates(&sharedRow{}, time.Now)
 		end := time.Now().Add(4 * time.Second)
 		if turns := taken(t, []*rates{r}, 20, limited(2, 1), end); len(turns) != 8 || !turns[7].Before(end) {
 			t.Errorf("%d turns before the end of the budgets, want 8: %v", len(turns), turns)
@@ -132,7 +132,7 @@ func TestATurnThatComesTooLateIsNotTaken(t *testing.T) {
 func TestAChangeOfTheLimitBeginsANewRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucket := &sharedRow{}
-		first, second := newRates(bucket), newRates(bucket)
+		first, second := newRates(bucket, time.Now), newRates(bucket, time.Now)
 		taken(t, []*rates{first, second}, 50, limited(1, 1), time.Time{})
 		turns := taken(t, []*rates{second}, 10, limited(100, 2), time.Time{})
 		if wait := time.Until(turns[9]); wait > 200*time.Millisecond {
@@ -149,7 +149,7 @@ func TestAChangeOfTheLimitBeginsANewRow(t *testing.T) {
 }
 
 func TestALateTurnIsUsedSpacedFromTheOneBeforeOrNotAtAll(t *testing.T) {
-	r := newRates(&sharedRow{})
+	r := newRates(&sharedRow{}, time.Now)
 	now := time.Now()
 	for i, late := range []time.Duration{300 * time.Millisecond, 250 * time.Millisecond, 200 * time.Millisecond} {
 		at, ok := r.use("ep_1", 10, now.Add(-late), now)
@@ -168,7 +168,7 @@ func TestALateTurnIsUsedSpacedFromTheOneBeforeOrNotAtAll(t *testing.T) {
 func TestTurnsOutliveTheServersRestart(t *testing.T) {
 	s := testkit.NATS(t)
 	open := func() *rates {
-		r, err := openRates(t.Context(), s.JetStream())
+		r, err := openRates(t.Context(), s.JetStream(), time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,8 +3,6 @@ package dispatcher
 import (
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
@@ -61,11 +59,10 @@ func decisionOf(r record.Record) Decision {
 
 // observe writes the one line and the metrics of an attempt.
 func (d *Dispatcher) observe(task delivery.Delivery, endpoint *registry.Endpoint, r *record.Record, res Result) {
-	d.metrics.attempts.WithLabelValues(r.Outcome, r.Class).Inc()
-	d.metrics.duration.Observe(res.Total.Seconds())
+	d.metrics.attempted(task, r, d.clock)
 	e := d.log.Info().Str("attempt_id", r.ID).Str("tenant", r.Tenant).Str("event_id", r.EventID).Str("event_type", r.EventType).
 		Str("endpoint_id", r.EndpointID).Uint64("endpoint_revision", endpoint.Revision).Int("attempt", r.Attempt).
-		Time("started_at", r.StartedAt).Int64("queued_us", r.StartedAt.Sub(dueOf(task)).Microseconds()).
+		Time("started_at", r.StartedAt).Int64("queued_us", r.StartedAt.Add(d.clock.Offset()).Sub(dueOf(task)).Microseconds()).
 		Int64("duration_us", r.DurationUS).Int("status", r.Status).Str("outcome", r.Outcome).Str("class", r.Class).
 		Str("decision", r.Decision).Str("url", r.URL).Str("remote_addr", r.RemoteAddr).Str("payload_digest", r.PayloadDigest).
 		Int("payload_bytes", r.PayloadBytes)
@@ -89,52 +86,4 @@ func dueOf(task delivery.Delivery) time.Time {
 		return task.Due
 	}
 	return task.OwedAt
-}
-
-// Why a task is moved aside.
-const (
-	asideCap     = "cap"     // the endpoint has as many requests under way as it may
-	asideRate    = "rate"    // it has had as many in a second as it may
-	asideBreaker = "breaker" // it has kept failing
-	asideKey     = "key"     // its secrets do not open
-)
-
-// breakerChanged tells operators that an endpoint's breaker opened or closed.
-func (d *Dispatcher) breakerChanged(endpoint string, open bool) {
-	if open {
-		d.metrics.open.WithLabelValues(endpoint).Set(1)
-		d.log.Warn().Str("endpoint_id", endpoint).Msg("breaker.opened")
-		return
-	}
-	d.metrics.open.DeleteLabelValues(endpoint)
-	d.log.Info().Str("endpoint_id", endpoint).Msg("breaker.closed")
-}
-
-type metrics struct {
-	attempts    *prometheus.CounterVec
-	duration    prometheus.Histogram
-	deadLetters *prometheus.CounterVec
-	aside       *prometheus.CounterVec
-	open        *prometheus.GaugeVec
-	locked      prometheus.Counter
-}
-
-func newMetrics(reg prometheus.Registerer, inFlight func() int) *metrics {
-	m := &metrics{
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_attempts_total",
-			Help: "Attempts made, by outcome and class."}, []string{"outcome", "class"}),
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "waybill_attempt_duration_seconds",
-			Help: "How long an attempt's call took, without queueing.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}),
-		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_dead_letters_total",
-			Help: "Deliveries that ended unfulfilled, by reason."}, []string{"reason"}),
-		aside: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_deliveries_moved_aside_total",
-			Help: "Tasks moved aside because their endpoint could not be called, by why: cap, rate, breaker or key."}, []string{"why"}),
-	}
-	m.locked = prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_waiting_for_key_total",
-		Help: "Times a delivery was put off because its endpoint's secrets cannot be opened with the keys at hand."})
-	m.open = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "waybill_breaker_open",
-		Help: "1 for each endpoint that keeps failing, so that only probes are sent to it. Others are absent."}, []string{"endpoint_id"})
-	reg.MustRegister(m.attempts, m.duration, m.deadLetters, m.aside, m.open, m.locked, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "waybill_attempts_in_flight", Help: "Requests under way."}, func() float64 { return float64(inFlight()) }))
-	return m
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/delivery"
+	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/stage"
 )
 
@@ -21,7 +22,7 @@ func (d *Dispatcher) spare(ctx context.Context, m stage.Message, task delivery.D
 		return permit, s, true, nil
 	}
 	until := sparedUntil(p.budget, p.endpoint.Timeout)
-	if !time.Now().Before(until) { // only an end of our own can have passed: of others, DecideBefore knows
+	if !d.clock.Now().Before(until) { // only an end of our own can have passed: of others, DecideBefore knows
 		over := deadLetter(ReasonEndpointUnreachable, "the endpoint kept failing until the schedule's time was over, and no response ever came")
 		if p.budget.EverResponded {
 			over = deadLetter(ReasonAttemptsExhausted, "the endpoint kept failing until the schedule's time was over")
@@ -42,4 +43,22 @@ func sparedUntil(b Budget, timeout time.Duration) time.Time {
 		return until
 	}
 	return b.FirstAt.Add(b.Policy.Longest(timeout)).Add(sparedFor)
+}
+
+// breakerChanged tells operators that an endpoint's breaker opened or closed.
+func (d *Dispatcher) breakerChanged(endpoint string, open bool) {
+	if open {
+		d.metrics.breakers.Inc()
+		d.log.Warn().Str("endpoint_id", endpoint).Msg("breaker.opened")
+		return
+	}
+	d.metrics.breakers.Dec()
+	d.log.Info().Str("endpoint_id", endpoint).Msg("breaker.closed")
+}
+
+// budgetOf is what the delivery may spend now: a change of the endpoint's policy
+// or event type's policy takes effect at the next attempt.
+func budgetOf(task delivery.Delivery, endpoint *registry.Endpoint, rules []*registry.EventType) Budget {
+	policy, _ := registry.ResolvePolicy(registry.Question{Type: task.Type, DeliverBy: task.DeliverBy, OwedAt: task.OwedAt, Endpoint: endpoint, Rules: rules})
+	return Budget{Policy: policy, FirstAt: task.OwedAt, DeliverBy: task.DeliverBy, EverResponded: task.Responded}
 }

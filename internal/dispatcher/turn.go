@@ -9,6 +9,14 @@ import (
 	"github.com/waybill-dev/waybill/streams"
 )
 
+// Why a task is moved aside.
+const (
+	asideCap     = "cap"     // the endpoint has as many requests under way as it may
+	asideRate    = "rate"    // it has had as many in a second as it may
+	asideBreaker = "breaker" // it has kept failing
+	asideKey     = "key"     // its secrets do not open
+)
+
 // awaitTurn waits for the moment at which an endpoint with a rate limit may be
 // called. When that is not soon the task is moved aside to come back then, and
 // ok is false.
@@ -20,7 +28,7 @@ func (d *Dispatcher) awaitTurn(ctx context.Context, m stage.Message, task delive
 	turn = task.Turn
 	at, usable := time.Time{}, false
 	if !turn.IsZero() && task.TurnOf == limit {
-		at, usable = d.rates.use(task.EndpointID, limit, turn, time.Now())
+		at, usable = d.rates.use(task.EndpointID, limit, turn, d.clock.Now())
 	}
 	until := AttemptsUntil(p.budget)
 	if !usable {
@@ -30,18 +38,18 @@ func (d *Dispatcher) awaitTurn(ctx context.Context, m stage.Message, task delive
 		if turn.IsZero() {
 			// Those that find no turn come back at different times, and find different ones.
 			back := time.Duration((0.5 + d.o.Random()/2) * float64(turnHorizon))
-			s, err = d.postpone(ctx, m, task, time.Now().Add(back), until, asideRate)
+			s, err = d.postpone(ctx, m, task, d.clock.Now().Add(back), until, asideRate)
 			return turn, s, false, err
 		}
-		if time.Until(turn) > turnEarly && !task.Fifo { // a head waits in its place
+		if turn.Sub(d.clock.Now()) > turnEarly && !task.Fifo { // a head waits in its place
 			s, err = d.moveToTurn(ctx, task, turn, limit)
 			return turn, s, false, err
 		}
-		if at, usable = d.rates.use(task.EndpointID, limit, turn, time.Now()); !usable {
+		if at, usable = d.rates.use(task.EndpointID, limit, turn, d.clock.Now()); !usable {
 			return turn, stage.Later(0), false, nil
 		}
 	}
-	if !pause(ctx, time.Until(at)) {
+	if !pause(ctx, at.Sub(d.clock.Now())) {
 		return turn, stage.Later(0), false, nil
 	}
 	return turn, s, true, nil
@@ -56,7 +64,7 @@ func (d *Dispatcher) moveToTurn(ctx context.Context, task delivery.Delivery, tur
 }
 
 // lateFor says that a turn has passed while the task waited for its place.
-func lateFor(turn time.Time) bool { return !turn.IsZero() && time.Since(turn) > turnGrace }
+func lateFor(turn, now time.Time) bool { return !turn.IsZero() && now.Sub(turn) > turnGrace }
 
 // postpone moves a task aside until a time, or until its budget ends, when it
 // comes back to be given up: whatever it waits for, no end passes silently.
@@ -64,7 +72,7 @@ func (d *Dispatcher) postpone(ctx context.Context, m stage.Message, task deliver
 	if !until.IsZero() && until.Before(at) {
 		at = until
 	}
-	return d.moveAside(ctx, m, task, time.Until(at), why)
+	return d.moveAside(ctx, m, task, at.Sub(d.clock.Now()), why)
 }
 
 // moveAside takes a task whose endpoint cannot be called now out of the way of
@@ -74,7 +82,7 @@ func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delive
 	if waiting := streams.RetrySubject(streams.Partition(task.EndpointID, d.o.Partitions), task.EndpointID); m.Subject == waiting || task.Fifo {
 		return stage.Later(parked), nil
 	}
-	task.Due, task.Turn, task.TurnOf = time.Now().Add(parked), time.Time{}, 0
+	task.Due, task.Turn, task.TurnOf = d.clock.Now().Add(parked), time.Time{}, 0
 	_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
 	return stage.Done(), err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/stage"
+	"github.com/waybill-dev/waybill/internal/tracing"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -32,11 +33,12 @@ const (
 // Options configure a Fanout. All are required unless marked Optional.
 type Options struct {
 	NC           *nats.Conn
-	View         *registry.View // kept up to date by whoever made it
-	Partitions   int            // of DELIVERIES; the same in every stage
-	Concurrency  int            // Optional: events in hand. Default 128.
-	DrainTimeout time.Duration  // how long a stop waits for events in hand
-	Group        bool           // Optional: store together what comes together, see stage.NewGroupingPublisher
+	View         *registry.View  // kept up to date by whoever made it
+	Partitions   int             // of DELIVERIES; the same in every stage
+	Concurrency  int             // Optional: events in hand. Default 128.
+	DrainTimeout time.Duration   // how long a stop waits for events in hand
+	Group        bool            // Optional: store together what comes together, see stage.NewGroupingPublisher
+	Tracer       *tracing.Tracer // Optional: none
 	Log          zerolog.Logger
 	Metrics      prometheus.Registerer
 }
@@ -49,6 +51,7 @@ type Fanout struct {
 	view     *registry.View
 	pub      *stage.Publisher
 	ledger   *stage.Journal
+	clock    *stage.Clock
 	loops    []*stage.Loop
 	events   *prometheus.CounterVec
 	owed     prometheus.Counter
@@ -75,6 +78,9 @@ func New(ctx context.Context, o Options) (*Fanout, error) {
 			Help: "Events expanded, by what became of them."}, []string{"result"}),
 		owed: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_owed_total",
 			Help: "Deliveries that came to be owed, replays included."})}
+	for _, k := range alternatives(record.EventAccepted) {
+		f.events.WithLabelValues(result(k)) // from 0: the first one counts as an increase
+	}
 	o.Metrics.MustRegister(f.events, f.owed)
 	publisher := stage.NewPublisher
 	if o.Group {
@@ -83,9 +89,18 @@ func New(ctx context.Context, o Options) (*Fanout, error) {
 	if f.pub, err = publisher(o.NC, o.Log); err != nil {
 		return nil, err
 	}
-	if f.ledger, err = stage.OpenJournal(ctx, js, f.pub, streams.Ledger); err != nil {
+	if err := f.pub.Register(o.Metrics, "fanout"); err != nil {
+		return nil, fmt.Errorf("fanout metrics: %w", err)
+	}
+	f.clock = stage.NewClock(js, streams.Events, nil, o.Log)
+	if err := errors.Join(f.clock.Compare(ctx), f.clock.Register(o.Metrics, "fanout")); err != nil {
+		return nil, fmt.Errorf("fanout: comparing clocks: %w", err)
+	}
+	ledger, err := stage.OpenJournal(ctx, js, f.pub, streams.Ledger)
+	if err != nil {
 		return nil, err
 	}
+	f.ledger = ledger.By(f.clock)
 	return f, f.openLoops(ctx)
 }
 
@@ -105,7 +120,8 @@ func (f *Fanout) openLoops(ctx context.Context) error {
 			return fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply", l.stream, l.consumer, err)
 		}
 		loop, err := stage.NewLoop(stage.LoopOptions{JS: f.js, Stream: l.stream, Consumer: l.consumer, Handle: l.handle,
-			Concurrency: l.concurrency, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: f.o.DrainTimeout, Log: f.log})
+			Concurrency: l.concurrency, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: f.o.DrainTimeout,
+			Log: f.log, Metrics: f.o.Metrics})
 		if err != nil {
 			return err
 		}
@@ -122,6 +138,7 @@ func (f *Fanout) Run(ctx context.Context) error {
 		return nil
 	}
 	g := new(errgroup.Group)
+	g.Go(func() error { return f.clock.Run(ctx) })
 	for _, l := range f.loops {
 		g.Go(func() error { return l.Run(ctx) })
 	}
@@ -134,6 +151,9 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 	if err := f.view.Fresh(ctx); err != nil {
 		return f.later(err, m.Subject)
 	}
+	incoming := tracing.Context{Parent: m.Header.Get(streams.HeaderTraceparent), State: m.Header.Get(streams.HeaderTracestate)}
+	span := f.o.Tracer.Start("fanout", tracing.Consumer, incoming, tracing.Context{})
+	defer span.End()
 	x := Expand(m, f.view, time.Now())
 	first, mine, err := f.state(ctx, x.records[0], suspectSince(m))
 	if err != nil {
@@ -142,14 +162,21 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 	if x.records = x.records[1:]; !mine {
 		x = follow(m, first, f.view, time.Now())
 	}
+	span.Text("waybill.tenant", first.Tenant).Text("waybill.event_id", first.EventID).Text("waybill.event_type", first.EventType).
+		Text("waybill.result", result(first.Kind)).Number("waybill.endpoints", len(x.deliveries))
+	for i := range x.deliveries {
+		next := span.Context(incoming)
+		x.deliveries[i].Traceparent, x.deliveries[i].Tracestate = next.Parent, next.State
+	}
 	if err := f.publish(ctx, x); err != nil {
+		span.Failed("handed_back")
 		return f.later(err, m.Subject)
 	}
 	if err := f.tell(ctx, first); err != nil {
+		span.Failed("handed_back")
 		return f.later(err, m.Subject)
 	}
-	result := string(first.Kind[len("event."):])
-	f.events.WithLabelValues(result).Inc()
+	f.events.WithLabelValues(result(first.Kind)).Inc()
 	if first.Kind == record.EventRejected {
 		f.log.Warn().Str("tenant", first.Tenant).Str("event_id", first.EventID).Str("subject", first.NATSSubject).
 			Str("reason", first.Reason).Str("detail", first.Detail).Msg("event.rejected")
@@ -170,6 +197,9 @@ func (f *Fanout) tell(ctx context.Context, first record.Record) error {
 	_, err = f.pub.Publish(ctx, m)
 	return err
 }
+
+// result of an expansion, as the metrics call it.
+func result(k record.Kind) string { return string(k[len("event."):]) }
 
 // suspectSince is when somebody else can first have expanded a message.
 func suspectSince(m stage.Message) time.Time {

@@ -8,7 +8,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/problem"
+	"github.com/waybill-dev/waybill/internal/tracing"
 	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 // Accepted is the answer to an event that is stored.
@@ -35,6 +37,7 @@ type attempt struct {
 	entry   eventlog.Entry
 	pending *eventlog.Pending
 	began   time.Time
+	span    *tracing.Span
 	refused *problem.Problem
 	away    error // why nothing can be sent now, this event included
 }
@@ -48,7 +51,10 @@ func (s *Ingest) begin(tenant string, raw []byte, trace eventlog.Trace, away err
 		a.refused = problemOf(err)
 		return a
 	}
-	entry.Trace = trace
+	a.span = s.o.Tracer.Start("publish", tracing.Producer, tracing.Context(trace), tracing.Context{}).
+		Text("messaging.system", "nats").Text("messaging.destination.name", streams.Events).Text("waybill.tenant", entry.Tenant).
+		Text("waybill.event_id", entry.Event.ID).Text("waybill.event_type", entry.Event.Type)
+	entry.Trace = eventlog.Trace(a.span.Context(tracing.Context(trace)))
 	a.entry = entry
 	if away != nil {
 		return a
@@ -66,6 +72,7 @@ func (a *attempt) wait(ctx context.Context) (Result, *problem.Problem) {
 	if a.refused != nil {
 		return Result{}, a.refused
 	}
+	defer a.span.End()
 	stored, err := eventlog.Stored{}, a.away
 	if err == nil {
 		stored, err = a.pending.Wait(ctx)
@@ -73,6 +80,7 @@ func (a *attempt) wait(ctx context.Context) (Result, *problem.Problem) {
 	if err != nil {
 		p := problemOf(err)
 		p.EventID = a.entry.Event.ID
+		a.span.Failed(p.Code)
 		return Result{}, p
 	}
 	a.s.metrics.stored(stored.Duplicate, time.Since(a.began))

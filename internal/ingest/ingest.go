@@ -16,6 +16,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/problem"
+	"github.com/waybill-dev/waybill/internal/tracing"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -59,6 +60,8 @@ type Options struct {
 	BodyTimeout time.Duration
 	// MaxBuffered bounds the bytes of bodies in memory at once. Optional: 256 MiB.
 	MaxBuffered int64
+	// Tracer of the publish. Optional: none.
+	Tracer *tracing.Tracer
 	// Now is the clock that assigns timestamps. Optional: time.Now.
 	Now func() time.Time
 }

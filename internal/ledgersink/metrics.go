@@ -14,7 +14,7 @@ type metrics struct {
 	stored, duplicates, invalid, newer, gaps, missing, trimmed prometheus.Counter
 	sessions                                                   *prometheus.CounterVec
 	inserts                                                    prometheus.Histogram
-	writing, position, lag                                     prometheus.Gauge
+	writing, position                                          prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -35,17 +35,19 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		sessions: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "waybill", Subsystem: "ledger_sink",
 			Name: "interruptions_total", Help: "Times that writing was interrupted, by cause."}, []string{"cause"}),
 		inserts: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "waybill", Subsystem: "ledger_sink",
-			Name: "insert_seconds", Help: "Time of one insert, its reading back included.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)}),
+			Name: "insert_duration_seconds", Help: "Time of one insert, its reading back included.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)}),
 		writing:  gauge("writing", "1 while this process writes, 0 while it waits."),
 		position: gauge("stream_sequence", "Sequence in LEDGER of the last record in ClickHouse."),
-		lag:      gauge("lag_messages", "Messages in LEDGER behind that sequence, at the last look."),
+	}
+	for _, cause := range []string{"clickhouse_unavailable", "lease_lost", "overtaken", "stream_unavailable", "other"} {
+		m.sessions.WithLabelValues(cause) // from 0: the first one counts as an increase
 	}
 	if r == nil {
 		return m, nil
 	}
 	var err error
 	for _, c := range []prometheus.Collector{m.stored, m.duplicates, m.invalid, m.newer, m.gaps, m.missing, m.trimmed,
-		m.sessions, m.inserts, m.writing, m.position, m.lag} {
+		m.sessions, m.inserts, m.writing, m.position} {
 		err = errors.Join(err, r.Register(c))
 	}
 	return m, err

@@ -192,7 +192,6 @@ func (r *reader) take(ctx context.Context, b *batch, m jetstream.Msg) error {
 	b.rows = append(b.rows, ledger.Row{Idx: r.next, StreamSeq: seq, StreamEpoch: r.at.epoch, Body: m.Data(), Record: rec})
 	b.bytes += len(m.Data())
 	r.next++
-	r.sink.metrics.lag.Set(float64(meta.NumPending))
 	return nil
 }
 

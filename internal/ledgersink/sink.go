@@ -137,6 +137,11 @@ func New(o Options) (*Sink, error) {
 	}
 	s := &Sink{o: o, js: js, publisher: p, metrics: m}
 	s.status.Store(&Status{Waiting: "start"})
+	if o.Registerer != nil {
+		if err := errors.Join(o.Registerer.Register(newLag(s)), p.Register(o.Registerer, "ledger-sink")); err != nil {
+			return nil, fmt.Errorf("ledger-sink: %w", err)
+		}
+	}
 	return s, nil
 }
 

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
 )
@@ -44,13 +45,16 @@ func (h *Health) Add(name string, check func(context.Context) error) {
 	h.checks[name] = check
 }
 
+func (h *Health) names() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Keys(h.checks))
+}
+
 // Failures returns what is not ready, by name.
 func (h *Health) Failures(ctx context.Context) map[string]string {
 	h.mu.Lock()
-	checks := make(map[string]func(context.Context) error, len(h.checks))
-	for name, c := range h.checks {
-		checks[name] = c
-	}
+	checks := maps.Clone(h.checks)
 	h.mu.Unlock()
 	failures := map[string]string{}
 	for name, check := range checks {
@@ -81,14 +85,8 @@ func Routes(mux *http.ServeMux, health *Health, metrics *prometheus.Registry) {
 			fmt.Fprintf(w, "%s: %s\n", name, why)
 		}
 	})
+	metrics.MustRegister(newReadiness(health))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-}
-
-// NewMetrics is a registry with the Go runtime's and the process's own metrics.
-func NewMetrics() *prometheus.Registry {
-	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return r
 }
 
 func newServer(handler http.Handler) *http.Server {

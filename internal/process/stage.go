@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/waybill-dev/waybill/internal/tracing"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -28,6 +29,8 @@ type Settings struct {
 	LogFormat  string        // --log-format
 	Partitions int           // --partitions: of DELIVERIES and RETRY; the same in every stage
 	Drain      time.Duration // --drain-timeout
+	DebugHTTP  string        // --debug-http. Optional
+	OTLP       string        // --otlp-endpoint. Optional
 }
 
 // BindNATS adds the flags of the connection to NATS.
@@ -48,6 +51,8 @@ func (s *Settings) BindStage(f *pflag.FlagSet, http string) {
 	f.StringVar(&s.HTTP, "http", http, "listen address of /healthz, /readyz, /metrics and the stage's own routes")
 	f.IntVar(&s.Partitions, "partitions", 1, "partitions of DELIVERIES and RETRY; the same in every stage")
 	f.DurationVar(&s.Drain, "drain-timeout", 15*time.Second, "how long an orderly stop waits for work in hand")
+	BindDebug(f, &s.DebugHTTP)
+	BindTracing(f, &s.OTLP)
 }
 
 // Env is what a running stage is given.
@@ -59,6 +64,7 @@ type Env struct {
 	Mux      *http.ServeMux
 	Health   *Health
 	Metrics  *prometheus.Registry
+	Tracer   *tracing.Tracer // nil: off
 	Cleanup  *Cleanup
 	// Serve starts answering on --http; a stage calls it once its routes are added.
 	Serve func() error
@@ -118,6 +124,13 @@ func (s StageCommand) run(ctx context.Context, settings Settings) (err error) {
 		}
 		return listener.Close()
 	})
+	if err := ServeDebug(settings.DebugHTTP, cleanup, log); err != nil {
+		return err
+	}
+	tracer, err := StartTracing(ctx, settings.OTLP, "waybill-"+s.Name, cleanup, log)
+	if err != nil {
+		return err
+	}
 	nc, err := ConnectNATS(ctx, settings.NATSURL, "waybill-"+s.Name, settings.NATSCreds, settings.NATSWait, log)
 	if err != nil {
 		return err
@@ -131,8 +144,11 @@ func (s StageCommand) run(ctx context.Context, settings Settings) (err error) {
 		return err
 	}
 	env := &Env{Settings: settings, Log: log, NATS: nc, JS: js, Mux: http.NewServeMux(),
-		Health: &Health{}, Metrics: NewMetrics(), Cleanup: cleanup}
+		Health: &Health{}, Metrics: NewMetrics(), Tracer: tracer, Cleanup: cleanup}
 	env.Health.Add("nats", Connected(nc))
+	if err := errors.Join(ConnectionMetrics(env.Metrics, nc, s.Name), QueueMetrics(env.Metrics, js, settings.Partitions)); err != nil {
+		return err
+	}
 	env.Serve = func() error {
 		served = true
 		Routes(env.Mux, env.Health, env.Metrics)

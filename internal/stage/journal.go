@@ -26,6 +26,13 @@ type Journal struct {
 	pub    *Publisher
 	stream string
 	window time.Duration // how long the stream remembers ids
+	now    func() time.Time
+}
+
+// By makes the journal go by another clock than this machine's.
+func (j *Journal) By(c *Clock) *Journal {
+	j.now = c.Now
+	return j
 }
 
 // OpenJournal binds to a stream, which must be there.
@@ -34,7 +41,7 @@ func OpenJournal(ctx context.Context, js jetstream.JetStream, pub *Publisher, st
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w; mend it with: waybill streams apply", stream, err)
 	}
-	return &Journal{js: js, pub: pub, stream: stream, window: s.CachedInfo().Config.Duplicates}, nil
+	return &Journal{js: js, pub: pub, stream: stream, window: s.CachedInfo().Config.Duplicates, now: time.Now}, nil
 }
 
 // State stores m, unless a statement with its id stands already, and returns the
@@ -44,7 +51,7 @@ func OpenJournal(ctx context.Context, js jetstream.JetStream, pub *Publisher, st
 // also are further subjects where a statement with that id may stand.
 func (j *Journal) State(ctx context.Context, m *nats.Msg, since time.Time, also ...string) (stands []byte, mine bool, err error) {
 	id := m.Header.Get(nats.MsgIdHdr)
-	if !since.IsZero() && time.Since(since) > j.window-dedupeMargin {
+	if !since.IsZero() && j.now().Sub(since) > j.window-dedupeMargin {
 		if stands, err = j.find(ctx, append(also, m.Subject), id, since); err != nil {
 			return nil, false, err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 )
 
@@ -57,17 +58,20 @@ type LoopOptions struct {
 	// DrainTimeout bounds how long a stop waits for what is in hand.
 	DrainTimeout time.Duration
 	Log          zerolog.Logger
+	// Metrics is where the loop makes its metrics known. Optional.
+	Metrics prometheus.Registerer
 }
 
 // Loop takes messages from one durable consumer, handles them concurrently and
 // settles them. It heals itself: a server that restarts and a consumer that is
 // removed and made again are opened anew for as long as Run runs.
 type Loop struct {
-	o        LoopOptions
-	slots    chan struct{}
-	stopping atomic.Bool
-	running  sync.WaitGroup
-	handled  atomic.Uint64
+	o           LoopOptions
+	slots       chan struct{}
+	stopping    atomic.Bool
+	running     sync.WaitGroup
+	handled     atomic.Uint64
+	redelivered atomic.Uint64
 
 	mu   sync.Mutex // guards held
 	held map[uint64]*held
@@ -84,7 +88,13 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	if o.JS == nil || o.Stream == "" || o.Consumer == "" || o.Handle == nil || o.Concurrency < 1 || o.AckWait <= 0 {
 		return nil, fmt.Errorf("stage loop %s/%s: an option is missing", o.Stream, o.Consumer)
 	}
-	return &Loop{o: o, slots: make(chan struct{}, o.Concurrency), held: map[uint64]*held{}}, nil
+	l := &Loop{o: o, slots: make(chan struct{}, o.Concurrency), held: map[uint64]*held{}}
+	if o.Metrics != nil {
+		if err := l.register(o.Metrics); err != nil {
+			return nil, fmt.Errorf("stage loop %s/%s: %w", o.Stream, o.Consumer, err)
+		}
+	}
+	return l, nil
 }
 
 // Handled counts the messages whose handler has returned.
@@ -180,6 +190,9 @@ func (l *Loop) take(ctx, work context.Context, m jetstream.Msg) {
 	if !l.slot(ctx) {
 		l.settle(meta.Sequence.Stream, m, Later(handedBackDelay))
 		return
+	}
+	if meta.NumDelivered > 1 {
+		l.redelivered.Add(1)
 	}
 	l.running.Add(1)
 	go func() {

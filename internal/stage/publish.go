@@ -31,9 +31,10 @@ const (
 // Publisher hands messages to JetStream and returns once they are stored.
 // It is safe for concurrent use.
 type Publisher struct {
-	js     jetstream.JetStream
-	log    zerolog.Logger
-	groups *groups // nil: every message by itself
+	js      jetstream.JetStream
+	log     zerolog.Logger
+	groups  *groups // nil: every message by itself
+	metrics publisherMetrics
 }
 
 // NewPublisher makes a publisher with an acknowledgement window of its own.
@@ -44,7 +45,7 @@ func NewPublisher(nc *nats.Conn, log zerolog.Logger) (*Publisher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
-	return &Publisher{js: js, log: log}, nil
+	return &Publisher{js: js, log: log, metrics: newPublisherMetrics("")}, nil
 }
 
 // NewGroupingPublisher makes a publisher that stores what comes together as one
@@ -76,15 +77,18 @@ func (p *Publisher) Publish(ctx context.Context, m *nats.Msg) (*jetstream.PubAck
 // next states them all again.
 func (p *Publisher) PublishAll(ctx context.Context, msgs ...*nats.Msg) ([]*jetstream.PubAck, error) {
 	acks := make([]*jetstream.PubAck, len(msgs))
-	pause := retryPauseMin
+	pause, began := retryPauseMin, time.Now()
 	for {
 		err := p.tryAll(ctx, msgs, acks)
 		if err == nil {
+			p.metrics.messages.Add(float64(len(msgs)))
+			p.metrics.duration.Observe(time.Since(began).Seconds())
 			return acks, nil
 		}
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("publish: %w (last failure: %w)", context.Cause(ctx), err)
 		}
+		p.metrics.retries.Inc()
 		p.log.Warn().Err(err).Str("subject", msgs[0].Subject).Dur("pause", pause).Msg("publish.retry")
 		if !wait(ctx, pause) {
 			return nil, fmt.Errorf("publish: %w (last failure: %w)", context.Cause(ctx), err)

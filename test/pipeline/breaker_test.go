@@ -23,8 +23,8 @@ func opened(t *testing.T, metrics *prometheus.Registry, want int) {
 		must(t, err)
 		n := 0
 		for _, f := range families {
-			if f.GetName() == "waybill_breaker_open" {
-				n = len(f.GetMetric())
+			if f.GetName() == "waybill_breakers_open" {
+				n = int(f.GetMetric()[0].GetGauge().GetValue())
 			}
 		}
 		if n == want {

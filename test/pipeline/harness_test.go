@@ -96,13 +96,15 @@ func log(t *testing.T) zerolog.Logger {
 	return zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
 }
 
-func (b *bench) fanout() *running {
+func (b *bench) fanout() *running { return b.fanoutWith(prometheus.NewRegistry()) }
+
+func (b *bench) fanoutWith(metrics prometheus.Registerer) *running {
 	nc := b.server.Connect()
 	js, err := jetstream.New(nc)
 	must(b.t, err)
 	view := registry.NewView(js, log(b.t))
 	f, err := fanout.New(b.t.Context(), fanout.Options{NC: nc, View: view, Partitions: 1, DrainTimeout: 5 * time.Second, Group: groups(),
-		Log: log(b.t), Metrics: prometheus.NewRegistry()})
+		Log: log(b.t), Metrics: metrics})
 	must(b.t, err)
 	return start(b.t, view.Run, f.Run)
 }

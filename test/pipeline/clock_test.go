@@ -1,0 +1,54 @@
+package pipeline_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/dispatcher"
+	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/retry"
+)
+
+// A retry is scheduled by one dispatcher and taken by another. Whichever clock
+// is wrong, and whichever way, it is made when it is due; and a deadline that the
+// server's clock started is not over because ours is ahead.
+func TestClocksThatAreApartMakeNothingEarlyAndGiveNothingUp(t *testing.T) {
+	const delay = 3 * time.Second
+	for name, skew := range map[string]time.Duration{"an hour ahead": time.Hour, "an hour behind": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.fanout()
+			first := make(chan struct{}, 10)
+			r := newReceiver(t, func(w http.ResponseWriter, got request) {
+				if got.attempt == 1 {
+					w.WriteHeader(http.StatusInternalServerError)
+					first <- struct{}{}
+				}
+			})
+			b.endpoint(r, func(e *registry.Endpoint) {
+				e.Policy = &retry.Policy{Delays: []time.Duration{delay}}
+				e.DeliverWithin = 10 * time.Minute
+			})
+			right := b.dispatcher(func(o *dispatcher.StageOptions) { o.Name = "right" })
+			b.publish("default", "skewed", "order.paid", "1")
+			<-first
+			b.ledger.waitFor(t, 1, kind(record.Attempt))
+			right.stop(t) // the retry waits; the other one takes it
+			b.dispatcher(func(o *dispatcher.StageOptions) {
+				o.Name = "wrong"
+				o.Now = func() time.Time { return time.Now().Add(skew) }
+			})
+			got := r.waitFor(t, 2)
+			if apart := got[1].at.Sub(got[0].at); apart < delay || apart > delay+20*time.Second {
+				t.Errorf("the second attempt came %s after the first, due after %s", apart, delay)
+			}
+			end := b.ledger.waitFor(t, 1, ended)[0]
+			if end.Kind != record.Attempt || end.Dispatcher != "wrong" {
+				t.Errorf("ended with %s by %s: %s", end.Kind, end.Dispatcher, end.Reason)
+			}
+		})
+	}
+}
