@@ -8,7 +8,7 @@ RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY . .
 # Static binaries. waybill-clickhouse is left out: it needs a dynamic linker and a 566 MB library, and here ClickHouse is a server.
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    CGO_ENABLED=0 go build -trimpath -ldflags=-s -o /out/ ./cmd/ingest ./cmd/fanout ./cmd/dispatcher ./cmd/escalator ./cmd/ledger-sink ./cmd/waybill
+    CGO_ENABLED=0 go build -trimpath -ldflags=-s -o /out/ ./cmd/ingest ./cmd/fanout ./cmd/dispatcher ./cmd/escalator ./cmd/ledger-sink ./cmd/watchdog ./cmd/waybill
 
 # Alpine rather than nothing: it brings the CA certificates that receivers' TLS is checked with, and wget for health checks.
 FROM alpine:3.23.4

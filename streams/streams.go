@@ -34,6 +34,9 @@ const (
 	IncidentsBucket = "incidents"
 	// EndpointHealthBucket says which endpoints fail, and since when.
 	EndpointHealthBucket = "endpoint_health"
+	// StatusBucket says how far the sink and the watchdog have come, and which
+	// alarms are raised.
+	StatusBucket = "status"
 	// LeasesBucket says who does what only one may do at a time.
 	LeasesBucket = "leases"
 
@@ -57,6 +60,26 @@ const LedgerSinkLease = "ledger-sink"
 // EscalatorLease is the key in LeasesBucket of the one escalator that tells
 // people: two would group one burst into two messages.
 const EscalatorLease = "escalator"
+
+// WatchdogLease is the key in LeasesBucket of the one watchdog that acts.
+const WatchdogLease = "watchdog"
+
+// Keys of StatusBucket.
+const (
+	// StatusSink is a SinkStatus.
+	StatusSink = "ledger-sink"
+	// StatusWatchdog is where in LEDGER a watchdog that starts begins to read.
+	StatusWatchdog = "watchdog"
+	// StatusAlarms are the alarms, StatusMarks what EVENTS and LEDGER held.
+	StatusAlarms = "alarms"
+	StatusMarks  = "marks"
+)
+
+// SinkStatus is how far ClickHouse has come, as the sink last said.
+type SinkStatus struct {
+	StreamSeq   uint64 `json:"stream_seq"`   // of the last record in ClickHouse
+	StreamEpoch int64  `json:"stream_epoch"` // when LEDGER was made, in nanoseconds
+}
 
 // Durable consumers. Those of DELIVERIES and RETRY exist once per partition:
 // see DispatchConsumer and RetryConsumer.

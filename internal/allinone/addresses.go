@@ -19,6 +19,9 @@ type Addresses struct {
 	NATS             string `json:"nats"`
 	ClickHouseNative string `json:"clickhouse_native"`
 	ClickHouseHTTP   string `json:"clickhouse_http"`
+	// Sync is when the embedded NATS server syncs: "always" or a duration. Empty:
+	// the server is not ours.
+	Sync string `json:"sync,omitempty"`
 	// PID is the process that serves them.
 	PID int `json:"pid"`
 	// EgressAllow are the networks that the dispatcher may call besides public ones.

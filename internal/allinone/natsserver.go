@@ -52,6 +52,14 @@ func ParseSync(s string) (Sync, error) {
 	return Sync{Interval: d}, nil
 }
 
+// String writes what ParseSync reads.
+func (s Sync) String() string {
+	if s.Always {
+		return "always"
+	}
+	return s.Interval.String()
+}
+
 // natsServer is the NATS server inside this process.
 type natsServer struct {
 	server *server.Server

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fanout"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/version"
+	"github.com/waybill-dev/waybill/internal/watchdog"
 )
 
 // stopMargin is what a stage gets beyond its drain: for the interrupted work
@@ -33,7 +34,7 @@ func (w *Waybill) startStages(ctx context.Context) error {
 	if err := w.openKeys(ctx, view); err != nil {
 		return err
 	}
-	for _, start := range []func(context.Context, *registry.View) error{w.startSink, w.startEscalator, w.startDispatcher, w.startFanout, w.startAPI} {
+	for _, start := range []func(context.Context, *registry.View) error{w.startWatchdog, w.startSink, w.startEscalator, w.startDispatcher, w.startFanout, w.startAPI} {
 		if err := start(ctx, view); err != nil {
 			return err
 		}
@@ -102,6 +103,24 @@ func (w *Waybill) startEscalator(ctx context.Context, _ *registry.View) error {
 	}
 	w.health.Add("escalator", e.Ready)
 	w.work("escalator", w.o.Drain+stopMargin, e.Run)
+	return nil
+}
+
+// startWatchdog starts what sees that the others work: first, so that it stops last.
+func (w *Waybill) startWatchdog(ctx context.Context, _ *registry.View) error {
+	nc, err := w.connect(ctx, "waybill-watchdog")
+	if err != nil {
+		return err
+	}
+	sender := channel.NewSender(channel.Options{Egress: w.egress, NC: nc, RootCAs: w.o.RootCAs, Software: version.Software})
+	w.cleanup.Push("watchdog's connections", time.Second, func(context.Context) error { sender.Close(); return nil })
+	dog, err := watchdog.New(watchdog.Options{NC: nc, Name: w.name, Sender: sender, Keys: w.keys, Partitions: w.partitions,
+		Link: func(id string) string { return "http://" + w.addresses.HTTP + "/v1/escalations/" + id },
+		Log:  w.stageLog("watchdog"), Metrics: w.metrics})
+	if err != nil {
+		return err
+	}
+	w.work("watchdog", stopMargin, dog.Run)
 	return nil
 }
 

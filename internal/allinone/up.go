@@ -180,7 +180,7 @@ func (w *Waybill) startStreams(ctx context.Context) (err error) {
 			return err
 		}
 		w.cleanup.Push("nats server", natsStopBound, w.nats.stop)
-		w.addresses.NATS = w.nats.address()
+		w.addresses.NATS, w.addresses.Sync = w.nats.address(), w.o.Sync.String()
 		w.watch("nats server", w.nats.watch)
 	}
 	nc, err := w.connect(ctx, "waybill-up")

@@ -170,6 +170,10 @@ func TestWrongInputIsRefusedBeforeAnythingHappens(t *testing.T) {
 		{"streams: server", []string{"streams", "check", "--nats-url", "nats://jo:secret@%zz"}, "--nats-url: not a list of URLs"},
 		{"streams: replicas", []string{"streams", "apply", "--replicas", "2"}, "--replicas 2: want 1, 3 or 5"},
 		{"streams: partitions", []string{"streams", "check", "--partitions", "101"}, "--partitions 101: want 1 to 100"},
+		{"doctor: partitions", []string{"doctor", "--partitions", "101"}, "--partitions 101: want 1 to 100"},
+		{"doctor: monitoring", []string{"doctor", "--nats-monitor", "127.0.0.1:8222"}, "--nats-monitor"},
+		{"doctor: time", []string{"doctor", "--read-for", "0s"}, "--read-for 0s: want more than 0s"},
+		{"doctor: output", []string{"doctor", "-o", "xml"}, "--output"},
 		{"streams: output", []string{"streams", "show", "-o", "xml"}, "--output"},
 	}
 	for _, tt := range tests {
@@ -200,6 +204,7 @@ func TestACommandWithoutADeploymentSaysWhatWasTriedAndWhatToDo(t *testing.T) {
 		{"delivery", "list"},
 		{"replay", "event", "e1", "--reason", "x"},
 		{"streams", "check"},
+		{"doctor", "--read-for", "1s"},
 	} {
 		t.Run(strings.Join(args[:2], " "), func(t *testing.T) {
 			t.Chdir(t.TempDir())

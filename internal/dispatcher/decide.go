@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/budget"
 	"github.com/waybill-dev/waybill/internal/retry"
 )
 
@@ -24,25 +25,8 @@ type Decision struct {
 	Why             string     // A short, stable sentence for the record. No data in it.
 }
 
-// Budget is what a delivery may spend.
-type Budget struct {
-	Policy retry.Policy
-
-	// FirstAt is when the delivery was owed: the windows start here, not at the
-	// first attempt, so that time spent in a queue counts.
-	FirstAt time.Time
-
-	// DeliverBy is the promise to the producer. Zero: none was made.
-	DeliverBy time.Time
-
-	// Reserve is kept free before DeliverBy for telling a human. 0: DefaultReserve
-	// of the time between FirstAt and DeliverBy. Negative: none.
-	Reserve time.Duration
-
-	// EverResponded is true when an earlier attempt of this delivery got an HTTP
-	// response, whatever its status.
-	EverResponded bool
-}
+// Budget is what a delivery may spend: see package budget.
+type Budget = budget.Budget
 
 // Facts are what an attempt means for its delivery. Result.Facts returns them;
 // an attempt whose process died is Facts{Outcome: OutcomeUnknown}.
@@ -53,66 +37,11 @@ type Facts struct {
 	GotResponse bool
 }
 
-// DefaultReserve returns the time kept for escalation, see retry.DefaultReserve.
-func DefaultReserve(window time.Duration) time.Duration { return retry.DefaultReserve(window) }
-
-// AttemptsUntil returns when attempts end: the earlier of DeliverBy less the
-// reserve, and FirstAt plus the policy's window. A budget without a deadline whose
-// policy bounds neither time nor number ends after retry.DefaultWindow: no
-// delivery is attempted for ever. The zero time means that only the number of
-// attempts bounds the budget.
-func AttemptsUntil(b Budget) time.Time {
-	until, _ := attemptsUntil(b)
-	return until
-}
-
-// attemptsUntil also says whether it is the deadline that ends the attempts.
-func attemptsUntil(b Budget) (until time.Time, deadline bool) {
-	window := b.Policy.Window
-	if b.DeliverBy.IsZero() {
-		window = b.Policy.Bound()
-	}
-	if window > 0 && !b.FirstAt.IsZero() {
-		until = b.FirstAt.Add(window)
-	}
-	if b.DeliverBy.IsZero() {
-		return until, false
-	}
-	if last := b.DeliverBy.Add(-reserve(b)); until.IsZero() || last.Before(until) {
-		return last, true
-	}
-	return until, false
-}
-
-func reserve(b Budget) time.Duration {
-	if b.Reserve < 0 || b.FirstAt.IsZero() && b.Reserve == 0 {
-		return 0
-	}
-	window := b.DeliverBy.Sub(b.FirstAt)
-	if b.Reserve == 0 {
-		return DefaultReserve(window)
-	}
-	if b.FirstAt.IsZero() {
-		return b.Reserve
-	}
-	return max(0, min(b.Reserve, window))
-}
-
-// AttemptTimeout cuts the timeout of an attempt that starts now to the time left
-// in the budget. 0 means that there is none left: make no attempt.
-func AttemptTimeout(b Budget, now time.Time, timeout time.Duration) time.Duration {
-	until := AttemptsUntil(b)
-	if until.IsZero() {
-		return timeout
-	}
-	return max(0, min(timeout, until.Sub(now)))
-}
-
 // DecideBefore says whether the budget still allows an attempt that would start
 // now. When it does not, ok is false and the decision is final. It catches tasks
 // that were handed over late, or twice.
 func DecideBefore(b Budget, attemptsMade int, now time.Time) (d Decision, ok bool) {
-	until, deadline := attemptsUntil(b)
+	until, deadline := budget.End(b)
 	if !until.IsZero() && !now.Before(until) {
 		return timeOver(b.EverResponded, deadline), false
 	}
@@ -169,7 +98,7 @@ func terminal(f Facts) Decision {
 
 func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func() float64) Decision {
 	responded := b.EverResponded || f.GotResponse
-	until, deadline := attemptsUntil(b)
+	until, deadline := budget.End(b)
 	over := func(at time.Time) bool { return !until.IsZero() && !at.Before(until) }
 
 	if over(now) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/budget"
 	"github.com/waybill-dev/waybill/internal/retry"
 )
 
@@ -150,8 +151,8 @@ func TestTheReserveIsAFifthOfTheWindowWithinBounds(t *testing.T) {
 		{25 * time.Minute, 5 * time.Minute},
 		{72 * time.Hour, 5 * time.Minute},
 	} {
-		if got := DefaultReserve(tt.window); got != tt.want {
-			t.Errorf("DefaultReserve(%s) = %s, want %s", tt.window, got, tt.want)
+		if got := budget.DefaultReserve(tt.window); got != tt.want {
+			t.Errorf("budget.DefaultReserve(%s) = %s, want %s", tt.window, got, tt.want)
 		}
 	}
 }
@@ -172,7 +173,7 @@ func TestAttemptsEndAtTheEarliestBound(t *testing.T) {
 		{"33 hours when nothing else bounds an urgent schedule", with(func(b *Budget) { b.DeliverBy = time.Time{} }), 33 * time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := AttemptsUntil(tt.budget).Sub(owed()); got != tt.want {
+			if got := budget.AttemptsUntil(tt.budget).Sub(owed()); got != tt.want {
 				t.Errorf("attempts end after %s, want %s", got, tt.want)
 			}
 		})
@@ -181,10 +182,10 @@ func TestAttemptsEndAtTheEarliestBound(t *testing.T) {
 
 func TestABudgetBoundByNumberAloneHasNoEndInTime(t *testing.T) {
 	b := Budget{FirstAt: owed(), Policy: retry.Policy{Delays: []time.Duration{time.Second}}}
-	if until := AttemptsUntil(b); !until.IsZero() {
+	if until := budget.AttemptsUntil(b); !until.IsZero() {
 		t.Fatalf("attempts end at %s, want no bound", until)
 	}
-	if got := AttemptTimeout(b, owed().Add(1000*time.Hour), time.Second); got != time.Second {
+	if got := budget.AttemptTimeout(b, owed().Add(1000*time.Hour), time.Second); got != time.Second {
 		t.Errorf("timeout is %s, want it uncut", got)
 	}
 }
@@ -197,7 +198,7 @@ func TestAnAttemptNeverRunsPastItsBudget(t *testing.T) {
 		{12 * time.Minute, 0},
 		{time.Hour, 0},
 	} {
-		if got := AttemptTimeout(b, owed().Add(tt.at), 10*time.Second); got != tt.want {
+		if got := budget.AttemptTimeout(b, owed().Add(tt.at), 10*time.Second); got != tt.want {
 			t.Errorf("at %s the timeout is %s, want %s", tt.at, got, tt.want)
 		}
 	}
@@ -250,12 +251,12 @@ func TestEveryDeliveryEnds(t *testing.T) {
 			b = urgentBudget(time.Duration(1+rnd()*1e4) * time.Second)
 		}
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			now, until := owed(), AttemptsUntil(b)
+			now, until := owed(), budget.AttemptsUntil(b)
 			for made := 1; ; made++ {
 				if !now.Before(until) {
 					t.Fatalf("attempt %d starts at %s, after the budget's end %s", made, now, until)
 				}
-				now = now.Add(time.Duration(rnd() * float64(AttemptTimeout(b, now, 10*time.Second))))
+				now = now.Add(time.Duration(rnd() * float64(budget.AttemptTimeout(b, now, 10*time.Second))))
 				d := Decide(Facts{Outcome: OutcomeTimeout}, made, b, now, rnd)
 				if d.Verdict == VerdictDeadLetter {
 					if d.Reason == "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/budget"
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/stage"
@@ -39,7 +40,7 @@ func (d *Dispatcher) spare(ctx context.Context, m stage.Message, task delivery.D
 // While that is open attempts are not spent, so a number of attempts alone would
 // never end it: it ends when its schedule would have at the latest, and a while.
 func sparedUntil(b Budget, timeout time.Duration) time.Time {
-	if until := AttemptsUntil(b); !until.IsZero() {
+	if until := budget.AttemptsUntil(b); !until.IsZero() {
 		return until
 	}
 	return b.FirstAt.Add(b.Policy.Longest(timeout)).Add(sparedFor)

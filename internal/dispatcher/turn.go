@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/budget"
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/streams"
@@ -30,7 +31,7 @@ func (d *Dispatcher) awaitTurn(ctx context.Context, m stage.Message, task delive
 	if !turn.IsZero() && task.TurnOf == limit {
 		at, usable = d.rates.use(task.EndpointID, limit, turn, d.clock.Now())
 	}
-	until := AttemptsUntil(p.budget)
+	until := budget.AttemptsUntil(p.budget)
 	if !usable {
 		if turn, err = d.rates.take(ctx, p.endpoint, until); err != nil {
 			return turn, s, false, err

@@ -68,11 +68,13 @@ func (n Notice) Message() channel.Message {
 		n.summary(&b)
 	}
 	fmt.Fprintf(&b, "\nWho takes this stops the messages with:\n  waybill escalation ack %s --by YOUR-NAME\n", i.ID)
-	t := n.Members[0]
-	if t.Kind == record.DeliveryDeadLetter {
+	switch t := n.Members[0]; t.Kind {
+	case record.DeliveryDeadLetter:
 		fmt.Fprintf(&b, "What happened:\n  waybill delivery show %s --endpoint %s\nSend it again once the cause is mended:\n  waybill replay event %s --endpoint %s --reason WHY\n",
 			quoted(t.EventID), t.EndpointID, quoted(t.EventID), t.EndpointID)
-	} else {
+	case record.OperatorAction:
+		b.WriteString("What is wrong now, and what to do:\n  waybill doctor\n")
+	default:
 		b.WriteString("Its producer has to publish it again, correctly. What is on record:\n  waybill escalation show " + i.ID + "\n")
 	}
 	m.Text, m.Data = b.String(), n.data()
@@ -85,7 +87,12 @@ func (n Notice) title() string {
 	if n.Again || n.Step > 1 {
 		again = "Not acknowledged yet: "
 	}
-	if len(n.Members) > 1 {
+	switch {
+	case t.Kind == record.OperatorAction && len(n.Members) > 1:
+		return fmt.Sprintf("%s%d alarms of Waybill itself", again, len(n.Members))
+	case t.Kind == record.OperatorAction:
+		return fmt.Sprintf("%sWaybill itself: %s", again, t.Reason)
+	case len(n.Members) > 1:
 		return fmt.Sprintf("%s%d dead letters of tenant %s", again, len(n.Members), t.Tenant)
 	}
 	if t.Kind == record.EventRejected {
@@ -117,6 +124,10 @@ func quoted(s string) string {
 }
 
 func describe(b *strings.Builder, t Trouble) {
+	if t.Kind == record.OperatorAction {
+		fmt.Fprintf(b, "Alarm %s: %s\nSeen at: %s.\n", t.Reason, t.Why, moment(t.At))
+		return
+	}
 	if t.Kind == record.EventRejected {
 		fmt.Fprintf(b, "Event %s, type %s, of tenant %s was rejected: %s. Nobody gets it.\n", orUnknown(t.EventID), orUnknown(t.EventType), t.Tenant, sentence(t.Reason))
 	} else {
@@ -152,6 +163,12 @@ func (n Notice) summary(b *strings.Builder) {
 		if !t.DeliverBy.IsZero() && (earliest.IsZero() || t.DeliverBy.Before(earliest)) {
 			earliest = t.DeliverBy
 		}
+	}
+	if n.Members[0].Kind == record.OperatorAction {
+		for _, t := range n.Members[:min(2*listed, len(n.Members))] {
+			fmt.Fprintf(b, "%s: %s\n", t.Reason, t.Why)
+		}
+		return
 	}
 	fmt.Fprintf(b, "%d events of tenant %s were owed and were not delivered.\n", len(n.Members), n.Incident.Tenant)
 	ranking(b, "Why", reasons)

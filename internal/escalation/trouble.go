@@ -22,11 +22,11 @@ import (
 // escalated within five minutes.
 const tellWithin = 5 * time.Minute
 
-// Trouble is one thing that people must be told of: a dead letter, or an event
-// that was rejected. It holds nothing that a producer wrote but its ids.
+// Trouble is one thing that people must be told of: a dead letter, an event
+// that was rejected, or an alarm of the watchdog. It holds nothing that a producer wrote but its ids.
 type Trouble struct {
 	ID         string      `json:"id"`   // of the record that states it; also the message id in ESCALATIONS
-	Kind       record.Kind `json:"kind"` // record.DeliveryDeadLetter or record.EventRejected
+	Kind       record.Kind `json:"kind"` // record.DeliveryDeadLetter, record.EventRejected or, of an alarm, record.OperatorAction
 	Tenant     string      `json:"tenant"`
 	EventID    string      `json:"event_id,omitempty"`
 	EventType  string      `json:"event_type,omitempty"`
@@ -44,7 +44,7 @@ type Trouble struct {
 func Of(r record.Record) Trouble {
 	t := Trouble{ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, EventID: r.EventID, EventType: r.EventType, EndpointID: r.EndpointID,
 		ReplayID: r.ReplayID, Reason: r.Reason, Attempts: r.Attempts, DeliverBy: r.DeliverBy, At: r.At.UTC()}
-	if r.Kind == record.DeliveryDeadLetter {
+	if r.Kind != record.EventRejected {
 		// Of a rejected event the detail may quote what its producer sent.
 		t.Why = r.Detail
 	}
@@ -71,7 +71,8 @@ func Decode(b []byte) (Trouble, error) {
 	if err := json.Unmarshal(b, &t); err != nil {
 		return t, fmt.Errorf("escalation: %w", err)
 	}
-	if t.ID == "" || t.Reason == "" || t.At.IsZero() || (t.Kind != record.DeliveryDeadLetter && t.Kind != record.EventRejected) {
+	known := t.Kind == record.DeliveryDeadLetter || t.Kind == record.EventRejected || t.Kind == record.OperatorAction
+	if t.ID == "" || t.Reason == "" || t.At.IsZero() || !known {
 		return t, errors.New("escalation: id, kind, reason or at is missing")
 	}
 	return t, envelope.ValidateTenant(t.Tenant)

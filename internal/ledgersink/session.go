@@ -77,8 +77,11 @@ func behind(next uint64, n int) uint64 { return next - min(next, uint64(n)) }
 
 // write inserts what the reader hands over. at is where ClickHouse stands.
 func (s *Sink) write(ctx context.Context, l *lease.Lease, r *reader, at ledger.Position) error {
-	trim := time.NewTicker(s.o.TrimEvery)
+	trim, say := time.NewTicker(s.o.TrimEvery), time.NewTicker(sayEvery)
 	defer trim.Stop()
+	defer say.Stop()
+	p := &speaker{sink: s}
+	p.say(ctx, at)
 	for {
 		select {
 		case <-ctx.Done():
@@ -87,6 +90,8 @@ func (s *Sink) write(ctx context.Context, l *lease.Lease, r *reader, at ledger.P
 			return err
 		case <-trim.C:
 			s.trim(ctx, l, at)
+		case <-say.C:
+			p.say(ctx, at)
 		case b := <-r.batches:
 			var err error
 			if at, err = s.flush(ctx, l, at, b); err != nil {

@@ -76,6 +76,8 @@ func TestEachRuleFindsWhatBreaksItAndNothingElse(t *testing.T) {
 		{"the loop imports a leaf", "internal/stage/a.go", "package stage\nimport _ \"" + Module + "/internal/ids\"", "loop-knows-no-stage"},
 		{"a stage imports another", "internal/fanout/a.go", "package fanout\nimport _ \"" + Module + "/internal/dispatcher\"", "stages-meet-on-streams"},
 		{"a stage's test imports control", "internal/fanout/a_test.go", "package fanout\nimport _ \"" + Module + "/internal/control\"", "stages-meet-on-streams"},
+		{"the watchdog imports a stage", "internal/watchdog/a.go", "package watchdog\nimport _ \"" + Module + "/internal/dispatcher\"", "watchdog-shares-nothing"},
+		{"a stage imports the watchdog", "internal/fanout/a.go", "package fanout\nimport _ \"" + Module + "/internal/watchdog\"", "stages-meet-on-streams"},
 		{"a stage imports the loop", "internal/fanout/a.go", "package fanout\nimport _ \"" + Module + "/internal/stage\"", ""},
 		{"control imports the API", "internal/control/a.go", "package control\nimport _ \"" + Module + "/internal/api\"", "control-below-surfaces"},
 		{"process imports a stage", "internal/process/a.go", "package process\nimport _ \"" + Module + "/internal/ingest\"", "process-knows-no-stage"},

@@ -74,7 +74,10 @@ type Env struct {
 type StageCommand struct {
 	Name, Short, Long, Example string
 	HTTP                       string // default of --http
-	Bind                       func(*pflag.FlagSet)
+	// Watches says that it starts also while the streams are not as they must be:
+	// it is there to say so.
+	Watches bool
+	Bind    func(*pflag.FlagSet)
 	// Check looks at the stage's own flags before anything is opened. Optional.
 	Check func() error
 	// Run builds the stage and works until ctx ends.
@@ -140,8 +143,10 @@ func (s StageCommand) run(ctx context.Context, settings Settings) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := streams.Check(ctx, js, streams.Options{Partitions: settings.Partitions}); err != nil {
-		return err
+	if !s.Watches {
+		if err := streams.Check(ctx, js, streams.Options{Partitions: settings.Partitions}); err != nil {
+			return err
+		}
 	}
 	env := &Env{Settings: settings, Log: log, NATS: nc, JS: js, Mux: http.NewServeMux(),
 		Health: &Health{}, Metrics: NewMetrics(), Tracer: tracer, Cleanup: cleanup}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -118,7 +119,7 @@ type Record struct {
 	// The dead letter and the cancellation.
 	Attempts int `json:"attempts,omitempty"` // attempts made when it ended
 
-	// What people did: replay.requested, endpoint.changed, event_type.changed, operator.action.
+	// What people and the watchdog did: replay.requested, endpoint.changed, event_type.changed, operator.action.
 	Actor            string   `json:"actor,omitempty"`
 	Action           string   `json:"action,omitempty"`
 	EndpointRevision uint64   `json:"endpoint_revision,omitempty"`
@@ -224,6 +225,28 @@ func deliveryRecordID(kind Kind, event, endpoint, replay string) string {
 // EscalationID identifies one try to tell of one record by one message on one channel.
 func EscalationID(message, channel string, try int, about string) string {
 	return fmt.Sprintf("%s/%s/%s/%d/%s", Escalation, message, channel, try, about)
+}
+
+// EscalationAbout is the id of the record that an escalation is about; empty
+// when id is none that EscalationID gave.
+func EscalationAbout(id string) string {
+	parts := strings.SplitN(id, "/", 5)
+	if len(parts) < 5 || parts[0] != string(Escalation) {
+		return ""
+	}
+	return parts[4]
+}
+
+// AlarmID identifies operator.action for one change of an alarm: the n-th word
+// since it was raised.
+func AlarmID(code, subject string, raised time.Time, n int) string {
+	return fmt.Sprintf("%s/alarm/%s/%s/%d/%d", OperatorAction, code, subject, raised.UnixNano(), n)
+}
+
+// WatchdogID identifies what the watchdog did once about one dead letter, or a
+// delivery that should be one.
+func WatchdogID(kind Kind, action, about string) string {
+	return fmt.Sprintf("%s/watchdog/%s/%s", kind, action, about)
 }
 
 // AckedID identifies escalation.acknowledged: an incident is acknowledged once.

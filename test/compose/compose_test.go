@@ -127,7 +127,7 @@ func TestNoServiceWaitsForWhatCannotComeTrue(t *testing.T) {
 			}
 		}
 	}
-	for _, stage := range commands[:5] {
+	for _, stage := range commands[:6] {
 		if _, ok := services[stage].DependsOn["streams"]; !ok {
 			t.Errorf("%s does not wait for the streams", stage)
 		}

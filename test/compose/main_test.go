@@ -18,7 +18,7 @@ import (
 const root = "../.."
 
 // commands are the binaries that are built, by the directory below cmd.
-var commands = []string{"ingest", "fanout", "dispatcher", "escalator", "ledger-sink", "waybill", "waybill-clickhouse"}
+var commands = []string{"ingest", "fanout", "dispatcher", "escalator", "ledger-sink", "watchdog", "waybill", "waybill-clickhouse"}
 
 // bin is the directory of the binaries under test. TestMain sets it.
 var bin string

@@ -40,7 +40,7 @@ func newTopology(t *testing.T) *topology {
 	top.startEngine()
 
 	nodes := []string{"nats-1", "nats-2", "nats-3"}
-	free := addresses(t, 3*len(nodes)+5)
+	free := addresses(t, 3*len(nodes)+6)
 	var shared []string // what every service knows others by
 	for i, node := range nodes {
 		shared = append(shared, node+":4222", free[3*i], node+":6222", free[3*i+1])
@@ -57,7 +57,7 @@ func newTopology(t *testing.T) *topology {
 		}
 		top.replace[node] = strings.NewReplacer(append(own, shared...)...)
 	}
-	for i, stage := range commands[:5] {
+	for i, stage := range commands[:6] {
 		address := free[3*len(nodes)+i]
 		top.replace[stage] = strings.NewReplacer(append([]string{"0.0.0.0:8080", address, "127.0.0.1:8080", address}, shared...)...)
 		if stage == "ingest" {
@@ -170,7 +170,7 @@ func TestTheTopologyDeliversAndGoesOnWithoutOneNode(t *testing.T) {
 	if again := top.run("streams"); strings.Contains(again, "created") || !strings.Contains(first, "created") {
 		t.Errorf("streams apply is not idempotent: first\n%s\nthen\n%s", first, again)
 	}
-	top.start("ingest", "fanout", "dispatcher", "escalator", "ledger-sink")
+	top.start("ingest", "fanout", "dispatcher", "escalator", "ledger-sink", "watchdog")
 	top.run("waybill", "endpoint", "create", "--url", receiver.URL+"/hooks", "--types", "order.*")
 
 	const delivered = "SELECT uniqExact(event_id) FROM deliveries WHERE state = 'delivered'"
@@ -190,7 +190,7 @@ func TestTheTopologyDeliversAndGoesOnWithoutOneNode(t *testing.T) {
 	if out := top.run("waybill", "delivery", "list", "--limit", "1000", "-o", "json"); strings.Count(out, `"delivered"`) < 100 {
 		t.Errorf("delivery list shows fewer than 100 deliveries:\n%s", out)
 	}
-	for _, stage := range commands[:5] {
+	for _, stage := range commands[:6] {
 		top.running[stage].stop()
 	}
 	top.testTheLedgersUsers()

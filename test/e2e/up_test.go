@@ -160,8 +160,10 @@ func TestASecondCtrlCEndsAtOnce(t *testing.T) {
 
 func TestWhatRunsElsewhereCanBeUsed(t *testing.T) {
 	t.Parallel()
-	a := start(t, filepath.Join(t.TempDir(), "a"))
-	b := start(t, filepath.Join(t.TempDir(), "b"), "--nats-url", "nats://"+a.NATS,
+	// One deployment has one set of secrets keys, whoever signs.
+	home := filepath.Join(t.TempDir(), "a")
+	a := start(t, home)
+	b := start(t, filepath.Join(t.TempDir(), "b"), "--nats-url", "nats://"+a.NATS, "--secrets-key-file", filepath.Join(home, "keys", "secrets.key"),
 		"--clickhouse", "clickhouse://default@"+a.ClickHouseNative+"/waybill", "--partitions", "3")
 	address, got := receiver(t, ok)
 	var e endpoint

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/watchdog"
+	"github.com/waybill-dev/waybill/streams"
+)
+
+const (
+	// doctorBound covers everything but the reading of LEDGER.
+	doctorBound = 30 * time.Second
+	// monitorBound is what the NATS server's monitoring gets to answer.
+	monitorBound = 3 * time.Second
+)
+
+type doctorFlags struct {
+	target     target
+	out        format
+	partitions int
+	monitor    string
+	readFor    time.Duration
+}
+
+func doctorCommand(s stdio) *cobra.Command {
+	var f doctorFlags
+	c := &cobra.Command{
+		Use: "doctor", Short: "Look at a running deployment and say what is wrong",
+		Long: `Look at a running deployment and say what is wrong, and what to do about it:
+streams, registry, stages, lags, gaps, overdue deliveries, dead letters that nobody
+was told of, whom to tell, clocks, durability. It changes nothing, and needs NATS
+alone. Exit status 1 when something is wrong; a warning is not.
+docs/watchdog.md explains each code.`,
+		Example: `  waybill doctor
+  waybill doctor --nats-url nats://nats.internal:4222 --nats-monitor http://nats.internal:8222 -o json`,
+		Args: cobra.NoArgs,
+	}
+	f.target.bind(c.Flags(), "data")
+	f.out.bind(c.Flags())
+	c.Flags().IntVar(&f.partitions, "partitions", 0, "partitions of DELIVERIES and RETRY (default: as many as the server has, or 1)")
+	c.Flags().StringVar(&f.monitor, "nats-monitor", "", "address of the NATS server's monitoring, to see how it syncs (default: as waybill up says)")
+	c.Flags().DurationVar(&f.readFor, "read-for", time.Minute, "longest time to read LEDGER for what is owed")
+	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c.Context(), s) }
+	return c
+}
+
+func (f *doctorFlags) run(ctx context.Context, s stdio) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	checks, err := f.examine(ctx)
+	if err != nil {
+		return err
+	}
+	if f.out == "json" {
+		err = printJSON(s.out, checks)
+	} else {
+		err = printChecks(s, checks)
+	}
+	if err != nil {
+		return err
+	}
+	wrong := 0
+	for _, c := range checks {
+		if c.State == watchdog.IsWrong {
+			wrong++
+		}
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d of %d checks are wrong; what to do stands beside each", wrong, len(checks))
+	}
+	return nil
+}
+
+func (f *doctorFlags) check() error {
+	if f.partitions < 0 || f.partitions > 100 {
+		return process.Usagef("--partitions %d: want 1 to 100", f.partitions)
+	}
+	if f.readFor <= 0 {
+		return process.Usagef("--read-for %s: want more than 0s", f.readFor)
+	}
+	if u, err := url.Parse(f.monitor); f.monitor != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return process.Usagef("--nats-monitor %q: want an address such as http://127.0.0.1:8222", f.monitor)
+	}
+	return f.out.check()
+}
+
+func (f *doctorFlags) examine(ctx context.Context) ([]watchdog.Check, error) {
+	nc, js, err := f.target.connectNATS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(ctx, doctorBound+f.readFor)
+	defer cancel()
+	sync, err := f.sync(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if f.partitions == 0 {
+		if f.partitions, err = streams.ChoosePartitions(ctx, js, 0); err != nil {
+			return nil, err
+		}
+	}
+	return watchdog.Examine(ctx, watchdog.ExamineOptions{JS: js, Partitions: f.partitions, Sync: sync, ReadFor: f.readFor})
+}
+
+// sync asks how the NATS server makes what it stored safe; "" is not known.
+func (f *doctorFlags) sync(ctx context.Context) (string, error) {
+	if f.monitor == "" {
+		a, _, err := f.target.read()
+		if err != nil || f.target.natsURL != "" {
+			return "", nil // not started by waybill up
+		}
+		return a.Sync, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, monitorBound)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(f.monitor, "/")+"/jsz", nil)
+	if err != nil {
+		return "", process.Usagef("--nats-monitor: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("NATS monitoring: %w; is it at --nats-monitor?", err)
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Config struct {
+			Always   bool          `json:"sync_always"`
+			Interval time.Duration `json:"sync_interval"`
+		} `json:"config"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("NATS monitoring at %s answered %s, and not what NATS answers; is it at --nats-monitor?", f.monitor, resp.Status)
+	}
+	switch {
+	case answer.Config.Always:
+		return "always", nil
+	case answer.Config.Interval > 0:
+		return answer.Config.Interval.String(), nil
+	}
+	return "", nil
+}
+
+func printChecks(s stdio, checks []watchdog.Check) error {
+	t := table{header: []string{"CHECK", "STATE", "DETAIL"}}
+	for _, c := range checks {
+		t.add(c.Name, string(c.State), c.Detail)
+		if c.State != watchdog.OK {
+			t.note(strings.TrimSpace(string(c.Code) + " → " + c.Next))
+		}
+	}
+	return t.write(s.out, "nothing was looked at")
+}

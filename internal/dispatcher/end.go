@@ -1,0 +1,80 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/delivery"
+	"github.com/waybill-dev/waybill/internal/escalation"
+	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/stage"
+)
+
+// conclude stores what the decision asks for. It may be done twice: every
+// message it publishes has an id that follows from the decision.
+func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, number int, decision Decision) (stage.Settlement, error) {
+	task.Attempts, task.Spent, task.Turn, task.TurnOf = number, task.Spent+1, time.Time{}, 0
+	switch decision.Verdict {
+	case VerdictDelivered:
+		return stage.Done(), nil
+	case VerdictRetry:
+		task.Due = decision.RetryAt
+		if task.Fifo { // it stays at the head
+			return stage.Later(task.Due.Sub(d.clock.Now())), d.heads.store(ctx, task)
+		}
+		_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
+		return stage.Done(), err
+	case VerdictDeadLetter:
+		if decision.DisableEndpoint && endpoint != nil {
+			if err := d.disable(ctx, endpoint); err != nil {
+				return stage.Settlement{}, err
+			}
+		}
+		return stage.Done(), d.deadLetter(ctx, task, endpoint, decision)
+	}
+	return stage.Settlement{}, fmt.Errorf("no such verdict: %q", decision.Verdict)
+}
+
+// deadLetter puts on record that the delivery ended unfulfilled, and asks for
+// people to be told.
+func (d *Dispatcher) deadLetter(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, decision Decision) error {
+	r := record.Record{
+		ID: record.EndID(record.DeliveryDeadLetter, task.EventID, task.EndpointID, task.Replay), Kind: record.DeliveryDeadLetter,
+		At: time.Now(), Tenant: task.Tenant, EventID: task.EventID, EndpointID: task.EndpointID, EventType: task.Type,
+		ReplayID: task.Replay, DeliverBy: task.DeliverBy, Reason: string(decision.Reason), Detail: decision.Why, Attempts: task.Attempts,
+		Dispatcher: d.o.Name, Software: d.o.Software,
+	}
+	if endpoint != nil {
+		r.EndpointRevision, r.URL = endpoint.Revision, record.SafeURL(endpoint.URL)
+	}
+	m, err := r.Message()
+	if err != nil {
+		return err
+	}
+	// Both are stored before the delivery's message is acknowledged: no dead
+	// letter is on record that nobody will be told of.
+	tell, err := escalation.Of(r).Message()
+	if err != nil {
+		return err
+	}
+	if _, err := d.pub.PublishAll(ctx, m, tell); err != nil {
+		return err
+	}
+	d.metrics.deadLetters.WithLabelValues(r.Reason).Inc()
+	d.log.Warn().Str("tenant", r.Tenant).Str("event_id", r.EventID).Str("event_type", r.EventType).Str("endpoint_id", r.EndpointID).
+		Str("reason", r.Reason).Str("detail", r.Detail).Int("attempts", r.Attempts).Msg("delivery.dead_lettered")
+	return nil
+}
+
+// disable stops calling an endpoint that said it is gone, unless somebody has
+// changed it since.
+func (d *Dispatcher) disable(ctx context.Context, endpoint *registry.Endpoint) error {
+	err := d.store.DisableUnchanged(ctx, endpoint, registry.ReasonGone, "it answered 410 Gone")
+	if errors.Is(err, registry.ErrConflict) || errors.Is(err, registry.ErrNotFound) {
+		return nil
+	}
+	return err
+}
