@@ -40,8 +40,15 @@ const (
 	// LeasesBucket says who does what only one may do at a time.
 	LeasesBucket = "leases"
 
+	// RatesBucket keeps the turns of endpoints that have a rate limit.
+	RatesBucket = "rates"
+	// FifoBucket keeps how far the head of each endpoint that keeps order has come.
+	FifoBucket = "fifo"
+
 	// EndpointsStream is the stream behind EndpointsBucket.
 	EndpointsStream = "KV_" + EndpointsBucket
+	// EventTypesStream is the stream behind EventTypesBucket.
+	EventTypesStream = "KV_" + EventTypesBucket
 	// The streams behind the buckets of channels and policies.
 	ChannelsStream           = "KV_" + ChannelsBucket
 	EscalationPoliciesStream = "KV_" + EscalationPoliciesBucket
@@ -110,6 +117,12 @@ const (
 	HeaderDue = "Waybill-Due"
 	// HeaderResponded is "1" when any attempt got a response.
 	HeaderResponded = "Waybill-Responded"
+	// HeaderTurn is when a delivery to an endpoint with a rate limit may be
+	// attempted, and HeaderTurnOf the limit, per second, that gave it this turn.
+	HeaderTurn   = "Waybill-Turn"
+	HeaderTurnOf = "Waybill-Turn-Of"
+	// HeaderOrdering is "fifo" when the endpoint keeps order.
+	HeaderOrdering = "Waybill-Ordering"
 	// HeaderReplay is the id of the replay that this delivery belongs to.
 	HeaderReplay = "Waybill-Replay"
 	// HeaderEventSeq is the event's sequence in EVENTS.
@@ -145,6 +158,16 @@ func ParseEventSubject(subject string) (tenant, eventType string, err error) {
 func DeliverySubject(partition int, endpoint string) string {
 	return "deliveries." + strconv.Itoa(partition) + "." + endpoint
 }
+
+// FifoSubject is where a delivery waits for its turn at an endpoint that keeps order.
+func FifoSubject(endpoint string) string { return "deliveries.fifo." + endpoint }
+
+// FifoConsumer is the durable of an endpoint that keeps order.
+func FifoConsumer(endpoint string) string { return "fifo-" + endpoint }
+
+// MaxFifo is how many endpoints may keep order: each costs the work queue a
+// consumer, and every acknowledgement looks at all of them.
+const MaxFifo = 100
 
 // RetrySubject is where a delivery waits for a later attempt.
 func RetrySubject(partition int, endpoint string) string {

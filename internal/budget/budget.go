@@ -29,19 +29,8 @@ type Budget struct {
 	EverResponded bool
 }
 
-const (
-	minReserve = 10 * time.Second // One message to a chat or a pager, with one retry.
-	maxReserve = 5 * time.Minute
-)
-
-// DefaultReserve returns the time kept for escalation: a fifth of the window,
-// between 10 s and 5 min, but never longer than the window.
-func DefaultReserve(window time.Duration) time.Duration {
-	if window <= 0 {
-		return 0
-	}
-	return min(max(window/5, minReserve), maxReserve, window)
-}
+// DefaultReserve returns the time kept for escalation, see retry.DefaultReserve.
+func DefaultReserve(window time.Duration) time.Duration { return retry.DefaultReserve(window) }
 
 // AttemptsUntil returns when attempts end: the earlier of DeliverBy less the
 // reserve, and FirstAt plus the policy's window. A budget without a deadline whose
@@ -56,8 +45,8 @@ func AttemptsUntil(b Budget) time.Time {
 // End is AttemptsUntil, and says whether it is the deadline that ends the attempts.
 func End(b Budget) (until time.Time, deadline bool) {
 	window := b.Policy.Window
-	if window == 0 && b.DeliverBy.IsZero() && b.Policy.Attempts() == 0 {
-		window = retry.DefaultWindow
+	if b.DeliverBy.IsZero() {
+		window = b.Policy.Bound()
 	}
 	if window > 0 && !b.FirstAt.IsZero() {
 		until = b.FirstAt.Add(window)

@@ -32,6 +32,7 @@ type endpointSettings struct {
 	types                                    []string
 	timeout, deliverWithin                   time.Duration
 	maxInFlight                              int
+	rules                                    endpointRules
 	credentials                              credentialSettings
 }
 
@@ -45,6 +46,7 @@ func (e *endpointSettings) bind(f *pflag.FlagSet) {
 	f.IntVar(&e.maxInFlight, "max-in-flight", registry.DefaultMaxInFlight, "requests at once, at most "+strconv.Itoa(registry.MaxMaxInFlight))
 	f.StringVar(&e.policy, "policy", "", "schedule of attempts: standard, urgent, a JSON object, or @FILE (default: standard, or urgent when there is a deadline)")
 	f.DurationVar(&e.deliverWithin, "deliver-within", 0, "deadline for events that bring none; 0s for none")
+	e.rules.bind(f)
 	e.credentials.bind(f)
 }
 
@@ -79,7 +81,7 @@ func (e *endpointSettings) check() (*retry.Policy, error) {
 	if e.deliverWithin < 0 {
 		return nil, process.Usagef("--deliver-within %s: want 0s or more", e.deliverWithin)
 	}
-	if err := e.credentials.read(); err != nil {
+	if err := firstError(e.rules.check(), e.credentials.read()); err != nil {
 		return nil, err
 	}
 	return e.readPolicy()
@@ -122,7 +124,7 @@ func (f *endpointFlags) bindChange(flags *pflag.FlagSet, reason string) {
 func endpointCreate(s stdio) *cobra.Command {
 	var f endpointFlags
 	var set endpointSettings
-	var tenant, secret string
+	var tenant, secret, ordering string
 	c := &cobra.Command{
 		Use: "create", Short: "Create an endpoint and print its secret, this once",
 		Long: "Create an endpoint, enabled. Its secret is printed this once and cannot be shown again.",
@@ -137,7 +139,11 @@ func endpointCreate(s stdio) *cobra.Command {
 	f.target.bindKeys(c.Flags())
 	c.Flags().StringVar(&tenant, "tenant", control.DefaultTenant, "owner of the endpoint")
 	c.Flags().StringVar(&secret, "secret", "", "signing secret of your own, whsec_… or whsk_…, or @FILE (default: one is made)")
+	c.Flags().StringVar(&ordering, "ordering", "", "fifo: one delivery at a time, in the order of events; it cannot be changed later (default: no order)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if ordering != "" && ordering != string(registry.FIFO) {
+			return process.Usagef("--ordering %q: want fifo, or leave it out", ordering)
+		}
 		if set.url == "" {
 			return missing("url", "https://example.com/hooks")
 		}
@@ -159,6 +165,8 @@ func endpointCreate(s stdio) *cobra.Command {
 			Scheme: envelope.Scheme(set.scheme), SignatureHeader: set.header, Secret: own,
 			Timeout: control.Duration(set.timeout), MaxInFlight: set.maxInFlight, Policy: policy,
 			DeliverWithin: control.Duration(set.deliverWithin)}
+		set.rules.spec(&spec)
+		spec.Ordering = registry.Ordering(ordering)
 		set.credentials.addTo(&spec)
 		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
 			made, err := ctl.CreateEndpoint(ctx, spec, actorOr(f.actor))
@@ -238,6 +246,7 @@ func (e *endpointSettings) patch(f *pflag.FlagSet, policy *retry.Policy) control
 	if f.Changed("policy") {
 		p.Policy, p.ClearPolicy = policy, policy == nil
 	}
+	e.rules.patch(f, &p)
 	e.credentials.addToPatch(f, &p)
 	return p
 }

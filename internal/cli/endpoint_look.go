@@ -89,6 +89,7 @@ func printEndpoint(s stdio, out format, e control.Endpoint) error {
 	f.add("timeout", e.Timeout.String())
 	f.add("max in flight", strconv.Itoa(e.MaxInFlight))
 	f.add("policy", policyText(e))
+	f.addRules(e)
 	if e.DeliverWithin > 0 {
 		f.add("deliver within", e.DeliverWithin.String())
 	}

@@ -46,6 +46,10 @@ type Endpoint struct {
 	UpdatedBy string    `json:"updated_by"`
 	UpdatedAt time.Time `json:"updated_at"`
 	CreatedAt time.Time `json:"created_at"`
+
+	Policies     []registry.PolicyRule `json:"policies,omitempty"` // for some event types; the first that matches wins
+	MaxPerSecond float64               `json:"max_per_second,omitempty"`
+	Ordering     registry.Ordering     `json:"ordering,omitempty"`
 }
 
 // Key is a signing key as the record knows it: never the key.
@@ -87,6 +91,10 @@ type EndpointSpec struct {
 	CA                string                 `json:"ca"` // PEM
 	OAuth2            *OAuth2Spec            `json:"oauth2"`
 	EgressProxy       string                 `json:"egress_proxy"`
+
+	Policies     []registry.PolicyRule `json:"policies"`       // Optional: for some event types
+	MaxPerSecond float64               `json:"max_per_second"` // Optional: no limit
+	Ordering     registry.Ordering     `json:"ordering"`       // Optional: none; fifo. Cannot be changed
 }
 
 // EndpointPatch changes an endpoint: a nil field stays as it is.
@@ -113,6 +121,9 @@ type EndpointPatch struct {
 	ClearAuthorization     bool `json:"-"`
 	ClearClientCertificate bool `json:"-"`
 	ClearOAuth2            bool `json:"-"`
+
+	Policies     *[]registry.PolicyRule `json:"policies"`       // []: none
+	MaxPerSecond *float64               `json:"max_per_second"` // 0: no limit
 }
 
 // Empty says that the patch changes nothing.
@@ -136,6 +147,8 @@ func (p EndpointPatch) apply(e *registry.Endpoint) {
 	set((*time.Duration)(p.DisableAfter), &e.DisableAfter)
 	set(p.CA, &e.CA)
 	set(p.EgressProxy, &e.EgressProxy)
+	set(p.Policies, &e.Policies)
+	set(p.MaxPerSecond, &e.MaxPerSecond)
 	if p.ClearPolicy {
 		e.Policy = nil
 	}
@@ -156,7 +169,8 @@ func show(e registry.Endpoint, now time.Time) Endpoint {
 		State: e.State, StateReason: e.StateReason, Scheme: e.Scheme, SignatureHeader: e.SignatureHeader, Keys: []Key{},
 		Timeout: Duration(e.Timeout), MaxInFlight: e.MaxInFlight, Policy: e.Policy, DeliverWithin: Duration(e.DeliverWithin),
 		DisableAfter: Duration(e.DisableAfter), Revision: e.Revision, Change: e.Change, Reason: e.Reason,
-		UpdatedBy: e.UpdatedBy, UpdatedAt: e.UpdatedAt, CreatedAt: e.CreatedAt}
+		UpdatedBy: e.UpdatedBy, UpdatedAt: e.UpdatedAt, CreatedAt: e.CreatedAt,
+		Policies: e.Policies, MaxPerSecond: e.MaxPerSecond, Ordering: e.Ordering}
 	for _, s := range e.Secrets {
 		if !s.Ended(now) {
 			out.Keys = append(out.Keys, Key{ID: s.KeyID, ExpiresAt: s.ExpiresAt, PublicKey: s.PublicKey})

@@ -8,6 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 // DefaultTenant is the tenant where nobody cares.
@@ -35,7 +36,8 @@ func (c *Control) CreateEndpoint(ctx context.Context, spec EndpointSpec, actor s
 		Types: distinct(spec.Types), Description: spec.Description, State: registry.Enabled,
 		Scheme: spec.Scheme, SignatureHeader: spec.SignatureHeader,
 		Timeout: time.Duration(spec.Timeout), MaxInFlight: spec.MaxInFlight,
-		Policy: spec.Policy, DeliverWithin: time.Duration(spec.DeliverWithin), DisableAfter: registry.DefaultDisableAfter, CA: spec.CA, EgressProxy: spec.EgressProxy}
+		Policy: spec.Policy, DeliverWithin: time.Duration(spec.DeliverWithin), DisableAfter: registry.DefaultDisableAfter, CA: spec.CA, EgressProxy: spec.EgressProxy,
+		Policies: spec.Policies, MaxPerSecond: spec.MaxPerSecond, Ordering: spec.Ordering}
 	set((*time.Duration)(spec.DisableAfter), &e.DisableAfter)
 	e.Secrets = []registry.Secret{e.SealSecret(ring, key)}
 	if err := c.applyCredentials(spec.credentials(), &e); err != nil {
@@ -46,11 +48,35 @@ func (c *Control) CreateEndpoint(ctx context.Context, spec EndpointSpec, actor s
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	if err := c.checkFifo(ctx, e); err != nil {
+		return WithSecret{}, err
+	}
 	e, err = c.store.Create(ctx, e, actor)
 	if err != nil {
 		return WithSecret{}, failed(err)
 	}
 	return WithSecret{Endpoint: show(e, c.o.Now()), Secret: key.Reveal(), KeyID: key.ID}, nil
+}
+
+// checkFifo bounds how many endpoints keep order.
+func (c *Control) checkFifo(ctx context.Context, e registry.Endpoint) error {
+	if e.Ordering != registry.FIFO {
+		return nil
+	}
+	list, err := c.store.List(ctx, "", false)
+	if err != nil {
+		return failed(err)
+	}
+	n := 0
+	for _, other := range list {
+		if other.Ordering == registry.FIFO {
+			n++
+		}
+	}
+	if n >= streams.MaxFifo {
+		return invalid("ordering", "%d endpoints keep order already, at most %d may: each costs every delivery time; leave it out, or delete one that does not need it", n, streams.MaxFifo)
+	}
+	return nil
 }
 
 func withDefaults(s EndpointSpec) EndpointSpec {

@@ -24,7 +24,7 @@ type Code string
 const (
 	CodeInvalid          Code = "invalid"           // a field is wrong: correct it
 	CodeTooLarge         Code = "too_large"         // make it smaller
-	CodeNotFound         Code = "not_found"         // no such endpoint, event or delivery
+	CodeNotFound         Code = "not_found"         // no such endpoint, event type, event or delivery
 	CodeConflict         Code = "conflict"          // somebody changed it at the same moment: look again, repeat
 	CodeIDInUse          Code = "id_in_use"         // a different event has this id
 	CodeEndpointDisabled Code = "endpoint_disabled" // enable it first
@@ -107,7 +107,7 @@ func failed(err error) error {
 		return &Error{Code: CodeNotFound, Err: err}
 	case errors.Is(err, revision.ErrExists), errors.Is(err, revision.ErrConflict):
 		return &Error{Code: CodeConflict, Err: err}
-	case errors.Is(err, registry.ErrNotFound):
+	case errors.Is(err, registry.ErrNotFound), errors.Is(err, registry.ErrNoEventType):
 		return &Error{Code: CodeNotFound, Err: err}
 	case errors.Is(err, sealed.ErrUnknownKey), errors.Is(err, channel.ErrNoKey):
 		return &Error{Code: CodeNoKey, Err: err}

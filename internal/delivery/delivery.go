@@ -35,9 +35,18 @@ type Delivery struct {
 	Responded       bool      // some attempt of this budget got a response
 	Due             time.Time // when the next attempt may start; zero: now
 
+	// Fifo says that the endpoint keeps order: every attempt is made from the
+	// message at the head of its own queue.
+	Fifo bool
+
 	Traceparent, Tracestate string
 	// LastAttempt is the traceparent of the attempt before, when it was traced.
 	LastAttempt string
+
+	// Turn is when an endpoint with a rate limit of TurnOf per second may be
+	// called for this delivery; zero: it has none.
+	Turn   time.Time
+	TurnOf float64
 
 	// Event is the producer's message.
 	Event []byte
@@ -49,16 +58,22 @@ func (d Delivery) First(partitions int) *nats.Msg {
 	if d.Replay != "" {
 		id = streams.ReplayDeliveryID(d.EventID, d.EndpointID, d.Replay)
 	}
+	if d.Fifo {
+		return d.message(streams.FifoSubject(d.EndpointID), id)
+	}
 	return d.message(streams.DeliverySubject(streams.Partition(d.EndpointID, partitions), d.EndpointID), id)
 }
 
 // Later is the message that asks for the next attempt after Attempts of them,
 // at Due. Within one chain of attempts its id is new for each number of
-// attempts; a replay has a chain of its own.
+// attempts, and for each turn it was given; a replay has a chain of its own.
 func (d Delivery) Later(partitions int) *nats.Msg {
 	id := streams.AttemptID(d.EventID, d.EndpointID, d.Attempts)
 	if d.Replay != "" {
 		id += "/r" + d.Replay
+	}
+	if !d.Turn.IsZero() {
+		id += "/t" + strconv.FormatInt(d.Turn.UnixNano(), 10)
 	}
 	return d.message(streams.RetrySubject(streams.Partition(d.EndpointID, partitions), d.EndpointID), id)
 }
@@ -79,6 +94,8 @@ func (d Delivery) message(subject, id string) *nats.Msg {
 	for name, value := range map[string]string{
 		streams.HeaderReplay: d.Replay, streams.HeaderDeliverBy: formatTime(d.DeliverBy), streams.HeaderDue: formatTime(d.Due),
 		streams.HeaderTraceparent: d.Traceparent, streams.HeaderTracestate: d.Tracestate,
+		streams.HeaderTurn: formatTime(d.Turn), streams.HeaderTurnOf: formatRate(d.TurnOf),
+		streams.HeaderOrdering:    map[bool]string{true: "fifo"}[d.Fifo],
 		streams.HeaderLastAttempt: d.LastAttempt,
 	} {
 		if value != "" {
@@ -100,6 +117,8 @@ func Parse(h nats.Header, data []byte) (Delivery, error) {
 		Attempts: int(p.number(streams.HeaderAttempts)), Spent: int(p.number(streams.HeaderSpent)),
 		Responded:   h.Get(streams.HeaderResponded) == "1",
 		Traceparent: h.Get(streams.HeaderTraceparent), Tracestate: h.Get(streams.HeaderTracestate),
+		Turn: p.time(streams.HeaderTurn, false), TurnOf: p.rate(streams.HeaderTurnOf),
+		Fifo:        h.Get(streams.HeaderOrdering) == "fifo",
 		LastAttempt: h.Get(streams.HeaderLastAttempt),
 		Event:       data,
 	}
@@ -132,6 +151,25 @@ func (p *parser) time(name string, required bool) time.Time {
 		p.err = errors.Join(p.err, fmt.Errorf("%s: %q is not an RFC 3339 time", name, v))
 	}
 	return t
+}
+
+func (p *parser) rate(name string) float64 {
+	v := p.h.Get(name)
+	if v == "" {
+		return 0
+	}
+	f, err := strconv.ParseFloat(v, 64)
+	if err != nil {
+		p.err = errors.Join(p.err, fmt.Errorf("%s: %q is not a number", name, v))
+	}
+	return f
+}
+
+func formatRate(perSecond float64) string {
+	if perSecond == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(perSecond, 'g', -1, 64)
 }
 
 func formatTime(t time.Time) string {

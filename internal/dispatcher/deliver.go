@@ -9,11 +9,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
-	"github.com/waybill-dev/waybill/internal/retry"
 	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/internal/tracing"
 	"github.com/waybill-dev/waybill/pkg/envelope"
-	"github.com/waybill-dev/waybill/streams"
 )
 
 const (
@@ -37,6 +35,12 @@ func (d *Dispatcher) Deliver(ctx context.Context, m stage.Message) stage.Settlem
 		// Not one of ours: nothing is owed. The line is the record of it.
 		d.log.Error().Err(err).Str("subject", m.Subject).Uint64("seq", m.Seq).Msg("delivery.malformed")
 		return stage.Drop("malformed")
+	}
+	if task.Fifo {
+		if task, err = d.heads.resume(ctx, task); err != nil {
+			d.log.Warn().Err(err).Str("event_id", task.EventID).Msg("delivery.handed_back")
+			return stage.Later(transientPause)
+		}
 	}
 	if wait := task.Due.Sub(d.clock.Now()); wait > 0 {
 		return stage.Later(wait)
@@ -67,10 +71,18 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 	if p.locked != nil {
 		return d.awaitKey(ctx, m, task, p)
 	}
+	permit, s, ok, err := d.spare(ctx, m, task, p)
+	if err != nil || !ok {
+		return s, err
+	}
+	defer permit.abandon()
+	turn, s, ok, err := d.awaitTurn(ctx, m, task, p)
+	if err != nil || !ok {
+		return s, err
+	}
 	parked, ok := d.gates.enter(ctx, task.EndpointID, p.endpoint.MaxInFlight)
 	if !ok {
-		d.metrics.parked.Inc()
-		return d.moveAside(ctx, m, task, parked)
+		return d.moveAside(ctx, m, task, parked, asideCap)
 	}
 	at := &place{gates: d.gates, endpoint: task.EndpointID}
 	defer at.leave(0)
@@ -87,7 +99,10 @@ func (d *Dispatcher) deliver(ctx context.Context, m stage.Message, task delivery
 		at.leave(0)
 		return d.awaitKey(ctx, m, task, p)
 	}
-	return d.attempt(ctx, m, task, p, at)
+	if lateFor(turn, d.clock.Now()) {
+		return stage.Later(0), nil // to take a new turn
+	}
+	return d.attempt(ctx, m, task, p, at, permit)
 }
 
 // prospect is what an attempt that starts now may spend, or why there is none.
@@ -105,7 +120,7 @@ func (d *Dispatcher) prospectOf(ctx context.Context, task delivery.Delivery) (p 
 		return p, err
 	}
 	now := d.clock.Now()
-	p.budget = budgetOf(task, p.endpoint)
+	p.budget = budgetOf(task, p.endpoint, d.view.EventTypes(task.Tenant, task.Type))
 	if p.over != nil {
 		return p, nil
 	}
@@ -125,7 +140,7 @@ func (d *Dispatcher) prospectOf(ctx context.Context, task delivery.Delivery) (p 
 func (d *Dispatcher) awaitKey(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect) (stage.Settlement, error) {
 	d.metrics.locked.Inc()
 	d.log.Error().Err(p.locked).Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Msg("delivery.waits_for_key")
-	return d.moveAside(ctx, m, task, keyPause)
+	return d.moveAside(ctx, m, task, keyPause, asideKey)
 }
 
 // giveUp ends a delivery without another attempt: unless one was made that is
@@ -170,33 +185,9 @@ func (d *Dispatcher) receiver(ctx context.Context, task delivery.Delivery) (*reg
 	return endpoint, &decision, nil
 }
 
-// budgetOf is what the delivery may spend now: a change of the endpoint's policy
-// takes effect at the next attempt.
-func budgetOf(task delivery.Delivery, endpoint *registry.Endpoint) Budget {
-	b := Budget{Policy: retry.Standard(), FirstAt: task.OwedAt, DeliverBy: task.DeliverBy, EverResponded: task.Responded}
-	switch {
-	case endpoint != nil && endpoint.Policy != nil:
-		b.Policy = *endpoint.Policy
-	case !task.DeliverBy.IsZero():
-		b.Policy = retry.Urgent()
-	}
-	return b
-}
-
-// moveAside takes a task that cannot be worked on now out of the way of the
-// others: from DELIVERIES into RETRY, where it waits for its turn.
-func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delivery.Delivery, parked time.Duration) (stage.Settlement, error) {
-	if waiting := streams.RetrySubject(streams.Partition(task.EndpointID, d.o.Partitions), task.EndpointID); m.Subject == waiting {
-		return stage.Later(parked), nil
-	}
-	task.Due = d.clock.Now().Add(parked)
-	_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
-	return stage.Done(), err
-}
-
 // attempt claims the next number, makes the request, and stores what follows.
 // The place is given back as soon as the endpoint is done with.
-func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect, at *place) (stage.Settlement, error) {
+func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect, at *place, permit *pass) (stage.Settlement, error) {
 	endpoint, budget, timeout := p.endpoint, p.budget, p.timeout
 	event, err := envelope.Parse(task.Event)
 	if err != nil {
@@ -228,6 +219,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	result := d.try(ctx, mine, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout, Owner: endpoint.ID,
 		Connection: p.opened.Connection, OAuth2: p.opened.OAuth2, Sensitive: p.opened.Sensitive})
 	at.leave(result.Total)
+	permit.done(result.Outcome)
 	endSpan(span, result)
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
@@ -249,7 +241,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	}
 	task.Responded = task.Responded || result.GotResponse
 	task.LastAttempt = span.Context(tracing.Context{}).Parent
-	return stage.Done(), d.conclude(ctx, task, endpoint, number, decision)
+	return d.conclude(ctx, task, endpoint, number, decision)
 }
 
 // try makes the request, unless so much time has passed since the claim was made
@@ -325,7 +317,7 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 	d.log.Warn().Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Int("attempt", number).
 		Str("outcome", r.Outcome).Str("decision", r.Decision).Msg("attempt.resumed")
 	task.Responded = task.Responded || r.Status > 0
-	return stage.Done(), d.conclude(ctx, task, endpoint, number, decisionOf(r))
+	return d.conclude(ctx, task, endpoint, number, decisionOf(r))
 }
 
 // afterwards is the context for what follows an attempt: a stop that cuts the

@@ -62,20 +62,24 @@ type StageOptions struct {
 
 // Dispatcher is the stage.
 type Dispatcher struct {
-	o       StageOptions
-	boot    string // this run of this process
-	log     zerolog.Logger
-	view    *registry.View
-	store   *registry.Store
-	pub     *stage.Publisher
-	claims  *claims
-	client  *Client
-	gates   *gates
-	clock   *stage.Clock
-	late    *lateness
-	health  *endpointhealth.Tracker
-	metrics *metrics
-	loops   []*stage.Loop
+	o        StageOptions
+	boot     string // this run of this process
+	log      zerolog.Logger
+	view     *registry.View
+	store    *registry.Store
+	pub      *stage.Publisher
+	claims   *claims
+	client   *Client
+	gates    *gates
+	clock    *stage.Clock
+	late     *lateness
+	health   *endpointhealth.Tracker
+	rates    *rates
+	heads    heads
+	js       jetstream.JetStream
+	breakers *breakers
+	metrics  *metrics
+	loops    []*stage.Loop
 }
 
 // New connects the stage to its streams.
@@ -104,6 +108,7 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 	}
 	d.late = newLateness(o.Partitions, d.clock.Now)
 	d.metrics = newMetrics(o.Metrics, d.gates.inFlight, d.late)
+	d.breakers = newBreakers(o.Random, d.clock.Now, d.breakerChanged)
 	if d.store, err = registry.OpenStore(ctx, js); err != nil {
 		return nil, err
 	}
@@ -123,6 +128,13 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 	if d.claims, err = openClaims(ctx, js, d.pub, d.clock); err != nil {
 		return nil, err
 	}
+	if d.rates, err = openRates(ctx, js, d.clock.Now); err != nil {
+		return nil, err
+	}
+	if d.heads, err = openHeads(ctx, js); err != nil {
+		return nil, err
+	}
+	d.js = js
 	return d, d.openLoops(ctx, js)
 }
 
@@ -163,6 +175,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	for _, l := range d.loops {
 		g.Go(func() error { return l.Run(ctx) })
 	}
+	g.Go(func() error { return d.runFifo(ctx) })
 	err := g.Wait()
 	d.client.Close()
 	stopWatching()

@@ -10,28 +10,32 @@ import (
 	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/stage"
 )
 
 // conclude stores what the decision asks for. It may be done twice: every
 // message it publishes has an id that follows from the decision.
-func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, number int, decision Decision) error {
-	task.Attempts, task.Spent = number, task.Spent+1
+func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, number int, decision Decision) (stage.Settlement, error) {
+	task.Attempts, task.Spent, task.Turn, task.TurnOf = number, task.Spent+1, time.Time{}, 0
 	switch decision.Verdict {
 	case VerdictDelivered:
-		return nil
+		return stage.Done(), nil
 	case VerdictRetry:
 		task.Due = decision.RetryAt
+		if task.Fifo { // it stays at the head
+			return stage.Later(task.Due.Sub(d.clock.Now())), d.heads.store(ctx, task)
+		}
 		_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
-		return err
+		return stage.Done(), err
 	case VerdictDeadLetter:
 		if decision.DisableEndpoint && endpoint != nil {
 			if err := d.disable(ctx, endpoint); err != nil {
-				return err
+				return stage.Settlement{}, err
 			}
 		}
-		return d.deadLetter(ctx, task, endpoint, decision)
+		return stage.Done(), d.deadLetter(ctx, task, endpoint, decision)
 	}
-	return fmt.Errorf("no such verdict: %q", decision.Verdict)
+	return stage.Settlement{}, fmt.Errorf("no such verdict: %q", decision.Verdict)
 }
 
 // deadLetter puts on record that the delivery ended unfulfilled, and asks for

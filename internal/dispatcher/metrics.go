@@ -22,7 +22,8 @@ type metrics struct {
 	delivered   prometheus.Histogram
 	budgetLeft  prometheus.Histogram
 	deadLetters *prometheus.CounterVec
-	parked      prometheus.Counter
+	aside       *prometheus.CounterVec
+	breakers    prometheus.Gauge
 	locked      prometheus.Counter
 }
 
@@ -47,8 +48,10 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness) 
 			Buckets: []float64{0, .05, .1, .2, .3, .4, .5, .6, .7, .8, .9, .95, .99}}),
 		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_dead_letters_total",
 			Help: "Deliveries that ended unfulfilled, by reason."}, []string{"reason"}),
-		parked: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_moved_aside_total",
-			Help: "Times that a delivery was moved aside because its endpoint was at its cap."}),
+		aside: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_deliveries_moved_aside_total",
+			Help: "Times that a delivery was moved aside because its endpoint could not be called, by why: cap, rate, breaker or key."}, []string{"why"}),
+		breakers: prometheus.NewGauge(prometheus.GaugeOpts{Name: "waybill_breakers_open",
+			Help: "Endpoints that keep failing, so that this dispatcher sends them probes only. The log says which."}),
 		locked: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_waiting_for_key_total",
 			Help: "Times that a delivery was put off because its endpoint's secrets cannot be opened with the keys at hand."}),
 	}
@@ -59,10 +62,13 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness) 
 	for _, o := range outcomes() {
 		m.attempts.WithLabelValues(string(o), string(o.Class()))
 	}
+	for _, why := range []string{asideCap, asideRate, asideBreaker, asideKey} {
+		m.aside.WithLabelValues(why)
+	}
 	for _, which := range []string{"first", "later"} {
 		m.queueDelay.WithLabelValues(which)
 	}
-	reg.MustRegister(m.attempts, m.duration, m.queueDelay, m.delivered, m.budgetLeft, m.deadLetters, m.parked, m.locked, late,
+	reg.MustRegister(m.attempts, m.duration, m.queueDelay, m.delivered, m.budgetLeft, m.deadLetters, m.aside, m.breakers, m.locked, late,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_attempts_in_flight", Help: "Requests under way."},
 			func() float64 { return float64(inFlight()) }))
 	return m

@@ -36,6 +36,7 @@ type expansion struct {
 type matcher interface {
 	Match(tenant, eventType string) []*registry.Endpoint
 	Get(id string) (*registry.Endpoint, bool)
+	EventTypes(tenant, eventType string) []*registry.EventType
 }
 
 // Expand decides what becomes of an event: rejected, unmatched, or accepted and
@@ -87,18 +88,19 @@ func accepted(m stage.Message, tenant string, e envelope.Event, endpoints matche
 		first.Reason = reason
 		return expansion{records: []record.Record{first}}
 	}
-	return owed(m, tenant, e, matched, now)
+	return owed(m, tenant, e, matched, endpoints.EventTypes(tenant, e.Type), now)
 }
 
 // owed is an event that matched, and what follows from it.
-func owed(m stage.Message, tenant string, e envelope.Event, matched []*registry.Endpoint, now time.Time) expansion {
+func owed(m stage.Message, tenant string, e envelope.Event, matched []*registry.Endpoint, rules []*registry.EventType, now time.Time) expansion {
 	out := expansion{records: make([]record.Record, 1, 1+len(matched)), deliveries: make([]delivery.Delivery, 0, len(matched))}
 	first := eventRecord(record.EventAccepted, m, tenant, e, now)
 	for _, ep := range matched {
+		terms := registry.Resolve(registry.Question{Type: e.Type, DeliverBy: e.DeliverBy, OwedAt: m.StoredAt, Endpoint: ep, Rules: rules})
 		d := delivery.Delivery{
 			EventID: e.ID, EndpointID: ep.ID, Tenant: tenant, Type: e.Type, EventSeq: m.Seq,
 			// The window starts when the event was stored: time in a queue counts.
-			OwedAt: m.StoredAt, DeliverBy: deadline(e, ep, m.StoredAt),
+			OwedAt: m.StoredAt, DeliverBy: terms.DeliverBy, Fifo: ep.Ordering == registry.FIFO,
 			Traceparent: m.Header.Get(streams.HeaderTraceparent), Tracestate: m.Header.Get(streams.HeaderTracestate), Event: m.Data,
 		}
 		out.deliveries = append(out.deliveries, d)
@@ -130,20 +132,9 @@ func follow(m stage.Message, stands record.Record, endpoints matcher, now time.T
 		}
 		matched = append(matched, ep)
 	}
-	x := owed(m, stands.Tenant, e, matched, now)
+	x := owed(m, stands.Tenant, e, matched, endpoints.EventTypes(stands.Tenant, e.Type), now)
 	x.records = x.records[1:]
 	return x
-}
-
-// deadline is the promise: from the event, else from the endpoint, else none.
-func deadline(e envelope.Event, ep *registry.Endpoint, owedAt time.Time) time.Time {
-	switch {
-	case !e.DeliverBy.IsZero():
-		return e.DeliverBy
-	case ep.DeliverWithin > 0:
-		return owedAt.Add(ep.DeliverWithin)
-	}
-	return time.Time{}
 }
 
 func owedRecord(d delivery.Delivery, ep *registry.Endpoint, now time.Time) record.Record {

@@ -1,6 +1,6 @@
 // Package fanout expands events into deliveries: one for each endpoint that is
-// owed it. It also expands replays, and puts every revision of an endpoint on
-// record.
+// owed it. It also expands replays, and puts every revision of an endpoint and
+// of an event type on record.
 package fanout
 
 import (
@@ -45,16 +45,17 @@ type Options struct {
 
 // Fanout is the stage.
 type Fanout struct {
-	o      Options
-	log    zerolog.Logger
-	js     jetstream.JetStream
-	view   *registry.View
-	pub    *stage.Publisher
-	ledger *stage.Journal
-	clock  *stage.Clock
-	loops  []*stage.Loop
-	events *prometheus.CounterVec
-	owed   prometheus.Counter
+	o        Options
+	log      zerolog.Logger
+	js       jetstream.JetStream
+	view     *registry.View
+	pub      *stage.Publisher
+	ledger   *stage.Journal
+	clock    *stage.Clock
+	loops    []*stage.Loop
+	events   *prometheus.CounterVec
+	owed     prometheus.Counter
+	progress progress
 }
 
 // New connects the stage to its streams.
@@ -112,6 +113,7 @@ func (f *Fanout) openLoops(ctx context.Context) error {
 		{streams.Events, streams.FanoutConsumer, f.expandEvent, f.o.Concurrency},
 		{streams.Replays, streams.ReplayConsumer, f.replayEvent, 16},
 		{streams.EndpointsStream, streams.RecorderConsumer, f.recordRevision, 1},
+		{streams.EventTypesStream, streams.RecorderConsumer, f.recordEventType, 1},
 	} {
 		consumer, err := f.js.Consumer(ctx, l.stream, l.consumer)
 		if err != nil {
@@ -247,14 +249,28 @@ func (f *Fanout) publish(ctx context.Context, x expansion) error {
 	if len(x.deliveries) == 0 {
 		return nil
 	}
-	msgs := make([]*nats.Msg, len(x.deliveries))
-	for i, d := range x.deliveries {
-		msgs[i] = d.First(f.o.Partitions)
+	var free, ordered []*nats.Msg
+	for _, d := range x.deliveries {
+		if d.Fifo && d.Replay == "" {
+			ordered = append(ordered, d.First(f.o.Partitions))
+			continue
+		}
+		free = append(free, d.First(f.o.Partitions))
 	}
-	if _, err := f.pub.PublishAll(ctx, msgs...); err != nil {
-		return err
+	if len(free) > 0 {
+		if _, err := f.pub.PublishAll(ctx, free...); err != nil {
+			return err
+		}
 	}
-	f.owed.Add(float64(len(msgs)))
+	if len(ordered) > 0 {
+		if err := f.inOrder(ctx, x.deliveries[0].EventSeq); err != nil {
+			return err
+		}
+		if _, err := f.pub.PublishAll(ctx, ordered...); err != nil {
+			return err
+		}
+	}
+	f.owed.Add(float64(len(x.deliveries)))
 	return nil
 }
 

@@ -114,7 +114,7 @@ func expandReplay(req replay.Request, event []byte, gone error, endpoints matche
 		}
 		d := delivery.Delivery{
 			EventID: req.EventID, EndpointID: target.EndpointID, Tenant: req.Tenant, EventSeq: req.EventSeq, Replay: req.ID,
-			OwedAt: req.RequestedAt, Attempts: target.Attempts, Event: event,
+			OwedAt: req.RequestedAt, Attempts: target.Attempts, Event: event, Fifo: ok && ep.Ordering == registry.FIFO,
 		}
 		if e, err := envelope.Parse(event); err == nil {
 			d.Type = e.Type

@@ -33,6 +33,8 @@ const (
 	MaxTimeout         = 30 * time.Second
 	DefaultMaxInFlight = 32
 	MaxMaxInFlight     = 1000
+	MinMaxPerSecond    = 0.001
+	MaxMaxPerSecond    = 1000.0
 	// DefaultDisableAfter is what senders people know wait for: five days.
 	DefaultDisableAfter = 5 * 24 * time.Hour
 	// minDisableAfter keeps a short outage from looking like a sustained one.
@@ -91,6 +93,15 @@ type Endpoint struct {
 	UpdatedAt time.Time `json:"updated_at"`
 	CreatedAt time.Time `json:"created_at"`
 
+	// Policies are schedules for some event types only; the first rule that
+	// matches wins, and goes before Policy.
+	Policies []PolicyRule `json:"policies,omitempty"`
+	// MaxPerSecond limits the requests of all dispatchers together. 0: no limit.
+	MaxPerSecond float64 `json:"max_per_second,omitempty"`
+	// Ordering is "" or FIFO: one delivery at a time, in the order of EVENTS. It
+	// never changes.
+	Ordering Ordering `json:"ordering,omitempty"`
+
 	// opened caches what Open gives; only the endpoints of a View have it,
 	// which nobody changes.
 	opened *atomic.Pointer[Opened]
@@ -105,6 +116,15 @@ const (
 	ReasonGone             = "endpoint_gone"     // it answered 410
 	ReasonSustainedFailure = "sustained_failure" // no success for DisableAfter
 )
+
+// Ordering of an endpoint's deliveries.
+type Ordering string
+
+// FIFO delivers in the order of EVENTS, each when the one before has ended.
+const FIFO Ordering = "fifo"
+
+// Live says that the endpoint is not deleted.
+func (e *Endpoint) Live() bool { return e.State != Deleted }
 
 // Secret is a signing key, sealed, and, during a rotation, the time it stops
 // being used. What goes on record of it is beside it in the clear.
@@ -203,9 +223,17 @@ func (e Endpoint) validateDelivery() error {
 		return fmt.Errorf("disable_after: %s; want %s to %s, or 0s for never", e.DisableAfter, minDisableAfter, maxDisableAfter)
 	}
 	if e.Policy != nil {
-		return e.Policy.Validate()
+		if err := e.Policy.Validate(); err != nil {
+			return err
+		}
 	}
-	return nil
+	if r := e.MaxPerSecond; r != 0 && !(r >= MinMaxPerSecond && r <= MaxMaxPerSecond) {
+		return fmt.Errorf("max_per_second: %v; want %v to %v, or 0 for no limit", r, MinMaxPerSecond, MaxMaxPerSecond)
+	}
+	if e.Ordering != "" && e.Ordering != FIFO {
+		return fmt.Errorf("ordering: %q; want %q, or leave it out for none", e.Ordering, FIFO)
+	}
+	return validatePolicies(e.Policies)
 }
 
 // Subscribes says whether the endpoint is owed events of a type.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -82,6 +83,9 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 		"max_in_flight":    func(e *registry.Endpoint) { e.MaxInFlight = 0 },
 		"deliver_within":   func(e *registry.Endpoint) { e.DeliverWithin = -1 },
 		"policy":           func(e *registry.Endpoint) { e.Policy = &retry.Policy{MaxAttempts: -1} },
+		"ordering":         func(e *registry.Endpoint) { e.Ordering = "lifo" },
+		"max_per_second":   func(e *registry.Endpoint) { e.MaxPerSecond = math.NaN() },
+		"policies":         func(e *registry.Endpoint) { e.Policies = []registry.PolicyRule{{Policy: retry.Urgent()}} },
 	} {
 		e := valid(t)
 		must(t, e.Validate())

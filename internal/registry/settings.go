@@ -43,6 +43,15 @@ func (e *Endpoint) Settings() map[string]string {
 	if e.EgressProxy != "" {
 		s["egress_proxy"] = e.EgressProxy
 	}
+	for i, r := range e.Policies {
+		s["policy_for_"+strconv.Itoa(i+1)] = strings.Join(r.Types, ", ") + ": " + r.Policy.Name
+	}
+	if e.MaxPerSecond > 0 {
+		s["max_per_second"] = strconv.FormatFloat(e.MaxPerSecond, 'g', -1, 64)
+	}
+	if e.Ordering != "" {
+		s["ordering"] = string(e.Ordering)
+	}
 	if keys := e.SealedUnder(); len(keys) > 0 {
 		s["sealed_under"] = strings.Join(keys, ", ")
 	}

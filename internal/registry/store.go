@@ -17,25 +17,30 @@ import (
 // ErrNotFound says that there is no such endpoint.
 var ErrNotFound = errors.New("no such endpoint")
 
-// ErrConflict says that somebody else changed the endpoint at the same moment.
-var ErrConflict = errors.New("the endpoint was changed by somebody else at the same moment; look again and repeat")
+// ErrConflict says that somebody else changed it at the same moment.
+var ErrConflict = errors.New("it was changed by somebody else at the same moment; look again and repeat")
 
-// Store changes endpoints. A change is one write of one key, so it is there
+// Store changes endpoints and event types. A change is one write of one key, so it is there
 // whole or not at all; its record in the ledger follows from the write itself,
 // made by fanout's recorder, so that no change can go unrecorded.
 type Store struct {
-	js  jetstream.JetStream
-	kv  jetstream.KeyValue
-	now func() time.Time
+	js    jetstream.JetStream
+	kv    jetstream.KeyValue // endpoints
+	types jetstream.KeyValue // event types
+	now   func() time.Time
 }
 
-// OpenStore binds to the bucket.
+// OpenStore binds to the buckets.
 func OpenStore(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 	kv, err := js.KeyValue(ctx, streams.EndpointsBucket)
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.EndpointsBucket, err)
 	}
-	return &Store{js: js, kv: kv, now: time.Now}, nil
+	types, err := openEventTypes(ctx, js)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{js: js, kv: kv, types: types, now: time.Now}, nil
 }
 
 // Create stores the first revision of an endpoint.

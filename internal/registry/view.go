@@ -3,36 +3,27 @@ package registry
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-dev/waybill/streams"
 )
 
-// rewatchPause is the pause before a watch that ended is opened again.
-const rewatchPause = 250 * time.Millisecond
-
 // View is the registry as one stage sees it, kept up to date by Run. Reading it
 // takes no lock and no request. Safe for concurrent use.
 type View struct {
-	js       jetstream.JetStream
-	log      zerolog.Logger
-	snapshot atomic.Pointer[snapshot]
-	barrier  barrier
-	live     atomic.Bool // the watch is open and has caught up
-
-	mu      sync.Mutex    // guards what follows; held by the watch for each change
-	applied uint64        // the bucket's sequence that the snapshot includes
-	moved   chan struct{} // closed and replaced when applied moves
-	ready   chan struct{} // closed when the first snapshot is whole
+	endpoints  *watched[Endpoint]
+	eventTypes *watched[EventType]
+	snapshot   atomic.Pointer[snapshot]
+	rules      atomic.Pointer[typeRules]
+	barrier    barrier
+	ready      chan struct{} // closed when the first snapshots are whole
 }
 
 // snapshot is immutable, but for the cache of matches.
@@ -40,6 +31,7 @@ type snapshot struct {
 	byID     map[string]*Endpoint
 	byTenant map[string][]*Endpoint // in order of id
 	enabled  int
+	fifo     []*Endpoint
 	matches  sync.Map     // tenant + " " + type → []*Endpoint
 	cached   atomic.Int64 // entries of matches
 }
@@ -49,16 +41,28 @@ const maxCachedMatches = 10_000
 
 // NewView makes an empty view. Run fills it.
 func NewView(js jetstream.JetStream, log zerolog.Logger) *View {
-	v := &View{js: js, log: log, moved: make(chan struct{}), ready: make(chan struct{})}
+	v := &View{ready: make(chan struct{})}
+	v.endpoints = newWatched(js, log, streams.EndpointsBucket, streams.EndpointsStream, decodeShared,
+		func(all map[string]*Endpoint) { v.snapshot.Store(newSnapshot(all)) })
+	v.eventTypes = newWatched(js, log, streams.EventTypesBucket, streams.EventTypesStream, DecodeEventType,
+		func(all map[string]*EventType) { v.rules.Store(newTypeRules(all)) })
 	v.snapshot.Store(newSnapshot(map[string]*Endpoint{}))
+	v.rules.Store(newTypeRules(nil))
 	v.barrier.reach = v.reach
 	return v
 }
 
-// Ready is closed once the view holds every endpoint. Nobody MUST match before.
+// decodeShared reads a revision that all who look at the view share.
+func decodeShared(b []byte) (Endpoint, error) {
+	e, err := Decode(b)
+	e.opened = new(atomic.Pointer[Opened])
+	return e, err
+}
+
+// Ready is closed once the view holds everything. Nobody MUST match before.
 func (v *View) Ready() <-chan struct{} { return v.ready }
 
-// Check is a readiness check: it fails until the view holds every endpoint.
+// Check is a readiness check: it fails until the view holds everything.
 func (v *View) Check(context.Context) error {
 	select {
 	case <-v.ready:
@@ -77,7 +81,7 @@ func (v *View) Get(id string) (*Endpoint, bool) {
 // Current is Get, but for the time when the server was away and changes may
 // have been missed: then it asks.
 func (v *View) Current(ctx context.Context, id string) (*Endpoint, bool, error) {
-	if !v.live.Load() {
+	if !v.endpoints.live.Load() || !v.eventTypes.live.Load() {
 		if err := v.Fresh(ctx); err != nil {
 			return nil, false, err
 		}
@@ -88,6 +92,10 @@ func (v *View) Current(ctx context.Context, id string) (*Endpoint, bool, error) 
 
 // Enabled counts the endpoints that can be owed something.
 func (v *View) Enabled() int { return v.snapshot.Load().enabled }
+
+// Fifo are the endpoints that keep order, deleted ones too. The result is
+// shared: it MUST NOT be changed.
+func (v *View) Fifo() []*Endpoint { return v.snapshot.Load().fifo }
 
 // Match returns the enabled endpoints of a tenant that subscribe to a type, in
 // order of id. The result is shared: it MUST NOT be changed.
@@ -120,116 +128,29 @@ func (v *View) All() []*Endpoint {
 func (v *View) Fresh(ctx context.Context) error { return v.barrier.wait(ctx) }
 
 func (v *View) reach(ctx context.Context) error {
-	s, err := v.js.Stream(ctx, streams.EndpointsStream)
-	if err != nil {
-		return fmt.Errorf("registry: %w", err)
-	}
-	want := s.CachedInfo().State.LastSeq
-	for {
-		v.mu.Lock()
-		applied, moved := v.applied, v.moved
-		v.mu.Unlock()
-		if applied >= want {
-			return nil
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return fmt.Errorf("registry: %w", ctx.Err())
-		}
-	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return v.endpoints.reach(ctx) })
+	g.Go(func() error { return v.eventTypes.reach(ctx) })
+	return g.Wait()
 }
 
-// Run watches the bucket until ctx ends, opening the watch again whenever it ends.
+// Run watches the buckets until ctx ends, opening a watch again whenever it ends.
 func (v *View) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if err := v.watch(ctx); err != nil && ctx.Err() == nil {
-			v.log.Warn().Err(err).Msg("registry.watch_lost")
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(rewatchPause):
-		}
-	}
-	return nil
-}
-
-func (v *View) watch(ctx context.Context) error {
-	kv, err := v.js.KeyValue(ctx, streams.EndpointsBucket)
-	if err != nil {
-		return err
-	}
-	w, err := kv.WatchAll(ctx)
-	if err != nil {
-		return err
-	}
-	defer w.Stop()
-	// A server that restarted has forgotten the watch. The client would notice
-	// after missed heartbeats, many seconds later.
-	away := v.js.Conn().StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED)
-	defer v.live.Store(false)
-	defer v.js.Conn().RemoveStatusListener(away)
-	// The first values come in one snapshot: until they are whole, the old one stays.
-	whole, initial := map[string]*Endpoint{}, true
-	var seq uint64
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-away:
-			return errors.New("the server was away")
-		case entry, ok := <-w.Updates():
-			switch {
-			case !ok:
-				return errors.New("the watch ended")
-			case entry == nil:
-				initial = false
-				v.install(whole, seq)
-				v.live.Store(true)
-				v.markReady()
-			default:
-				seq = max(seq, entry.Revision())
-				v.apply(whole, entry)
-				if !initial {
-					v.install(whole, seq)
-				}
+	g := new(errgroup.Group)
+	g.Go(func() error { return v.endpoints.run(ctx) })
+	g.Go(func() error { return v.eventTypes.run(ctx) })
+	g.Go(func() error {
+		for _, ready := range []chan struct{}{v.endpoints.ready, v.eventTypes.ready} {
+			select {
+			case <-ready:
+			case <-ctx.Done():
+				return nil
 			}
 		}
-	}
-}
-
-func (v *View) apply(into map[string]*Endpoint, entry jetstream.KeyValueEntry) {
-	if entry.Operation() != jetstream.KeyValuePut {
-		delete(into, entry.Key())
-		return
-	}
-	e, err := Decode(entry.Value())
-	if err != nil {
-		// Keeping the revision before is safer than forgetting an endpoint that is owed deliveries.
-		v.log.Error().Err(err).Str("endpoint", entry.Key()).Msg("registry.unreadable")
-		return
-	}
-	e.opened = new(atomic.Pointer[Opened])
-	into[entry.Key()] = &e
-}
-
-func (v *View) install(endpoints map[string]*Endpoint, seq uint64) {
-	v.snapshot.Store(newSnapshot(maps.Clone(endpoints)))
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.applied = max(v.applied, seq)
-	close(v.moved)
-	v.moved = make(chan struct{})
-}
-
-func (v *View) markReady() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	select {
-	case <-v.ready:
-	default:
 		close(v.ready)
-	}
+		return nil
+	})
+	return g.Wait()
 }
 
 func newSnapshot(byID map[string]*Endpoint) *snapshot {
@@ -239,6 +160,9 @@ func newSnapshot(byID map[string]*Endpoint) *snapshot {
 		s.byTenant[e.Tenant] = append(s.byTenant[e.Tenant], e)
 		if e.State == Enabled {
 			s.enabled++
+		}
+		if e.Ordering == FIFO {
+			s.fifo = append(s.fifo, e)
 		}
 	}
 	return s

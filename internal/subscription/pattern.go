@@ -3,6 +3,7 @@
 package subscription
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -65,6 +66,36 @@ func Match(pattern, eventType string) bool {
 		}
 		pattern, eventType = prest, trest
 	}
+}
+
+// Compare orders patterns by how closely they fit: of two that match the same
+// type, the one that comes first names it more closely. Token by token from the
+// left, a name goes before *, and * before >. 0 only for equal patterns.
+func Compare(a, b string) int {
+	for {
+		x, xrest, xmore := strings.Cut(a, ".")
+		y, yrest, ymore := strings.Cut(b, ".")
+		if c := cmp.Compare(width(x), width(y)); c != 0 {
+			return c
+		}
+		if c := strings.Compare(x, y); c != 0 {
+			return c
+		}
+		if !xmore || !ymore {
+			return cmp.Compare(map[bool]int{true: 1}[xmore], map[bool]int{true: 1}[ymore])
+		}
+		a, b = xrest, yrest
+	}
+}
+
+func width(token string) int {
+	switch token {
+	case "*":
+		return 1
+	case ">":
+		return 2
+	}
+	return 0
 }
 
 // MatchAny says whether an event type matches any of the patterns.

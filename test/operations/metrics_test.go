@@ -82,7 +82,7 @@ func expected() map[string][]string {
 	out := map[string][]string{
 		"ingest": {"waybill_ingest_events_total", "waybill_ingest_publish_duration_seconds"},
 		"fanout": append([]string{"waybill_events_total", "waybill_deliveries_owed_total"}, working...),
-		"dispatcher": append([]string{"waybill_attempts_total", "waybill_attempt_duration_seconds", "waybill_attempts_in_flight",
+		"dispatcher": append([]string{"waybill_attempts_total", "waybill_attempt_duration_seconds", "waybill_attempts_in_flight", "waybill_breakers_open",
 			"waybill_queue_delay_seconds", "waybill_delivery_duration_seconds", "waybill_deadline_left_ratio", "waybill_dead_letters_total",
 			"waybill_deliveries_moved_aside_total", "waybill_oldest_due_seconds"}, working...),
 		"ledger-sink": {"waybill_ledger_sink_records_stored_total", "waybill_ledger_sink_insert_duration_seconds", "waybill_ledger_sink_writing",
@@ -172,7 +172,7 @@ func check(t *testing.T, name string, before, after families) {
 			t.Errorf("%s: %s came with more endpoints", name, s)
 		}
 	}
-	units := regexp.MustCompile(`_(seconds|bytes|ratio|messages|records|total|info)$|^waybill_(ready|jetstream_up|nats_connected|queue_pulls|consumer_in_hand|attempts_in_flight|ledger_sink_writing|ledger_sink_stream_sequence|deliveries_open|deliveries_overdue|dead_letters_untold|incidents_open|watchdog_alarms|watchdog_leading|escalator_leading)$`)
+	units := regexp.MustCompile(`_(seconds|bytes|ratio|messages|records|total|info)$|^waybill_(ready|jetstream_up|nats_connected|queue_pulls|consumer_in_hand|attempts_in_flight|breakers_open|ledger_sink_writing|ledger_sink_stream_sequence|deliveries_open|deliveries_overdue|dead_letters_untold|incidents_open|watchdog_alarms|watchdog_leading|escalator_leading)$`)
 	for n, f := range after {
 		counter := f.GetType() == dto.MetricType_COUNTER
 		if f.GetHelp() == "" || !strings.HasSuffix(f.GetHelp(), ".") || counter != strings.HasSuffix(n, "_total") || !units.MatchString(n) {
