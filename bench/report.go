@@ -16,8 +16,8 @@ func (r *report) add(s scenario, res result) {
 
 // String is one line for the terminal.
 func (r result) String() string {
-	return fmt.Sprintf("%-16s %6.0f/s  ratio %.2f  cpu/1000 %.3f s (receiver %.3f)  p50 %.1f p99 %.1f ms  missing %d dup %d  rss %.0f+%.0f MB  %.0f B each  late p99 %.0f ms",
-		r.Scenario, r.DeliveredPerS, r.Ratio, r.CPUPer1000, r.ReceiverCPUPer1000, r.P50, r.P99, r.Missing, r.Duplicates, r.RSS, r.RSSClickHouse,
+	return fmt.Sprintf("%-16s %6.0f/s  ratio %.2f  cpu/1000 %.3f s (ClickHouse %.3f of it; receiver %.3f)  p50 %.1f p99 %.1f ms  missing %d dup %d  rss %.0f+%.0f MB  %.0f B each  late p99 %.0f ms",
+		r.Scenario, r.DeliveredPerS, r.Ratio, r.CPUPer1000, r.EngineCPUPer1000, r.ReceiverCPUPer1000, r.P50, r.P99, r.Missing, r.Duplicates, r.RSS, r.RSSClickHouse,
 		r.LedgerBytes, r.LatenessP99)
 }
 

@@ -53,6 +53,7 @@ type result struct {
 	DeliveredPerS        float64 `json:"delivered_per_s"`
 	Ratio                float64 `json:"ratio"`
 	CPUPer1000           float64 `json:"cpu_s_per_1000"`
+	EngineCPUPer1000     float64 `json:"clickhouse_cpu_s_per_1000"` // its part of the former
 	ReceiverCPUPer1000   float64 `json:"receiver_cpu_s_per_1000"`
 	P50                  float64 `json:"p50_ms"`
 	P99                  float64 `json:"p99_ms"`
@@ -94,7 +95,7 @@ func (s scenario) run(ctx context.Context, bin string, ceilingPerS float64) (res
 	if err := warmUp(ctx, w, rcv.first, watched); err != nil {
 		return out, err
 	}
-	cpu, rcvCPU, start := w.cpu(), cpuSeconds(rcv.cmd.Process.Pid), time.Now()
+	own, engine, rcvCPU, start := w.cpu(), w.engineCPU(), cpuSeconds(rcv.cmd.Process.Pid), time.Now()
 	published, err := s.publish(ctx, w)
 	if err != nil {
 		return out, err
@@ -118,7 +119,8 @@ func (s scenario) run(ctx context.Context, bin string, ceilingPerS float64) (res
 	if err != nil {
 		return out, err
 	}
-	out.CPUPer1000 = (w.cpu() - cpu) / made * 1000
+	out.EngineCPUPer1000 = (w.engineCPU() - engine) / made * 1000
+	out.CPUPer1000 = (w.cpu()-own)/made*1000 + out.EngineCPUPer1000
 	out.ReceiverCPUPer1000 = (cpuSeconds(rcv.cmd.Process.Pid) - rcvCPU) / made * 1000
 	if err := lateness(w, &out); err != nil {
 		return out, err
