@@ -3,7 +3,13 @@ package stage
 import (
 	"context"
 	"sync"
+	"sync/atomic"
+	"time"
 )
+
+// maxClosed is how long a message waits for a lane's owner that takes none. What
+// has a deadline must not wait unseen, so then it is handled anyway.
+const maxClosed = 5 * time.Second
 
 // Lane is where a message waits for its turn: an owner's lanes take turns, and
 // owners take turns, however much waits in one of them.
@@ -13,14 +19,20 @@ type Lane struct{ Owner, Name string }
 // Within a lane it keeps the order.
 type fairQueue[T any] struct {
 	maxItems, maxBytes int
+	// open says whether an owner's next message may be handled. nil: always.
+	open func(owner string) bool
 
 	mu     sync.Mutex // guards what follows
 	owners []*laneOwner[T]
 	byName map[string]*laneOwner[T]
+	// closed are the owners that take none: they have no turn until opened is
+	// called, or the queue is half full, or too much time has passed.
+	closed map[string]*laneOwner[T]
 	items  int
 	bytes  int
 	// filled has a token when something came, freed when something went.
 	filled, freed chan struct{}
+	anyClosed     atomic.Bool
 }
 
 type laneOwner[T any] struct {
@@ -37,10 +49,12 @@ type lane[T any] struct {
 type waiting[T any] struct {
 	item T
 	size int
+	at   time.Time
 }
 
-func newFairQueue[T any](maxItems, maxBytes int) *fairQueue[T] {
-	return &fairQueue[T]{maxItems: maxItems, maxBytes: maxBytes, byName: map[string]*laneOwner[T]{},
+func newFairQueue[T any](maxItems, maxBytes int, open func(owner string) bool) *fairQueue[T] {
+	return &fairQueue[T]{maxItems: maxItems, maxBytes: maxBytes, open: open,
+		byName: map[string]*laneOwner[T]{}, closed: map[string]*laneOwner[T]{},
 		filled: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
 }
 
@@ -74,9 +88,56 @@ func (q *fairQueue[T]) add(in Lane, item T, size int) bool {
 		l = &lane[T]{name: in.Name}
 		o.byName[in.Name], o.lanes = l, append(o.lanes, l)
 	}
-	l.items = append(l.items, waiting[T]{item, size})
+	l.items = append(l.items, waiting[T]{item, size, time.Now()})
 	q.items, q.bytes = q.items+1, q.bytes+size
+	if q.crowded() {
+		q.openAll()
+	}
 	return true
+}
+
+// crowded says that others may soon find no room, so that nothing may wait for
+// an owner that takes none. q.mu is held.
+func (q *fairQueue[T]) crowded() bool { return q.items > q.maxItems/2 || q.bytes > q.maxBytes/2 }
+
+// opened gives an owner turns again that took none.
+func (q *fairQueue[T]) opened(owner string) {
+	if !q.anyClosed.Load() {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if o := q.closed[owner]; o != nil {
+		delete(q.closed, owner)
+		q.owners = append(q.owners, o)
+		q.anyClosed.Store(len(q.closed) > 0)
+		signal(q.filled)
+	}
+}
+
+// recheck asks all that took none again.
+func (q *fairQueue[T]) recheck() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.openAll()
+}
+
+// openAll gives all owners turns again. q.mu is held.
+func (q *fairQueue[T]) openAll() {
+	if len(q.closed) == 0 {
+		return
+	}
+	for name, o := range q.closed {
+		delete(q.closed, name)
+		q.owners = append(q.owners, o)
+	}
+	q.anyClosed.Store(false)
+	signal(q.filled)
+}
+
+// takesNone says whether o must be passed over. q.mu is held.
+func (q *fairQueue[T]) takesNone(o *laneOwner[T]) bool {
+	return q.open != nil && !q.crowded() && !q.open(o.name) && time.Since(o.lanes[0].items[0].at) < maxClosed
 }
 
 // next takes the item whose turn it is, and waits for one. It is false if ctx
@@ -99,7 +160,12 @@ func (q *fairQueue[T]) next(ctx context.Context) (item T, ok bool) {
 func (q *fairQueue[T]) pop() (item T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.items == 0 {
+	for len(q.owners) > 0 && q.takesNone(q.owners[0]) {
+		q.closed[q.owners[0].name] = q.owners[0]
+		q.owners = q.owners[1:]
+		q.anyClosed.Store(true)
+	}
+	if len(q.owners) == 0 {
 		return item, false
 	}
 	o := q.owners[0]
@@ -120,6 +186,23 @@ func (q *fairQueue[T]) pop() (item T, ok bool) {
 		delete(q.byName, o.name)
 	}
 	return w.item, true
+}
+
+// empty takes all that waits.
+func (q *fairQueue[T]) empty() (all []T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, o := range q.byName {
+		for _, l := range o.lanes {
+			for _, w := range l.items {
+				all = append(all, w.item)
+			}
+		}
+	}
+	q.owners, q.items, q.bytes = nil, 0, 0
+	clear(q.byName)
+	clear(q.closed)
+	return all
 }
 
 // len counts what waits.

@@ -7,10 +7,11 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 func TestOwnersTakeTurnsAndTheLanesOfEachToo(t *testing.T) {
-	q := newFairQueue[string](100, 1<<20)
+	q := newFairQueue[string](100, 1<<20, nil)
 	for _, in := range []Lane{{"a", "flood"}, {"a", "flood"}, {"a", "flood"}, {"a", "flood"}, {"a", "rare"}, {"b", "x"}, {"b", "x"}} {
 		q.put(t.Context(), in, fmt.Sprintf("%s/%s/%d", in.Owner, in.Name, q.len()), 1)
 	}
@@ -26,7 +27,7 @@ func TestOwnersTakeTurnsAndTheLanesOfEachToo(t *testing.T) {
 }
 
 func TestNothingIsLostOrOvertakesWithinItsLane(t *testing.T) {
-	q := newFairQueue[[2]int](64, 1<<20)
+	q := newFairQueue[[2]int](64, 1<<20, nil)
 	random := rand.New(rand.NewPCG(1, 2))
 	const lanes, n = 7, 5000
 	go func() {
@@ -56,7 +57,7 @@ func TestAFullQueueMakesWaitAndAnOversizedItemPassesAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := newFairQueue[int](c.items, c.bytes)
+				q := newFairQueue[int](c.items, c.bytes, nil)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				put := 0
@@ -86,4 +87,51 @@ func TestAFullQueueMakesWaitAndAnOversizedItemPassesAlone(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAnOwnerThatTakesNoneLosesItsTurnsUntilItDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shut := map[string]bool{"a": true}
+		q := newFairQueue[string](8, 1<<20, func(owner string) bool { return !shut[owner] })
+		put := func(owner string) { q.put(t.Context(), Lane{Owner: owner}, owner, 1) }
+		pop := func(want string) {
+			t.Helper()
+			if got, _ := q.pop(); got != want {
+				t.Errorf("it was %q's turn, want %q", got, want)
+			}
+		}
+		put("a")
+		put("b")
+		pop("b")
+		pop("")
+		shut["a"] = false
+		pop("") // nobody said so
+		q.opened("a")
+		pop("a")
+
+		shut["a"] = true
+		put("a")
+		pop("")
+		q.recheck()
+		pop("")
+		<-time.After(maxClosed)
+		q.recheck()
+		pop("a") // nothing waits longer than that
+
+		for range 4 {
+			put("a")
+		}
+		pop("")
+		put("a") // more than half full: it is in the others' way
+		pop("a")
+		pop("")
+		if all := q.empty(); len(all) != 4 {
+			t.Errorf("%d were left, want 4", len(all))
+		}
+		if q.len() != 0 {
+			t.Error("it is not empty")
+		}
+		put("b")
+		pop("b")
+	})
 }

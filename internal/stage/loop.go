@@ -28,6 +28,8 @@ const (
 	// does delay the others: by what a burst of this size does not hold.
 	aheadMessages = 32 << 10
 	aheadBytes    = 64 << 20
+	// recheckEvery is how often owners of lanes that take none are asked again.
+	recheckEvery = 500 * time.Millisecond
 )
 
 // Message is one message taken from a consumer.
@@ -70,6 +72,10 @@ type LoopOptions struct {
 	// the loop takes up to aheadMessages more than it handles, so that a flood
 	// in one lane delays no other. Optional: messages are handled as they come.
 	Lane func(subject string) Lane
+	// Open says whether an owner of lanes takes its next message now: if not, it
+	// waits in its lane, without a place in the loop. Whoever says no calls
+	// Opened once that changes. Optional: always.
+	Open func(owner string) bool
 	// AckWait MUST be the consumer's ack_wait: messages in hand for a third of
 	// it are announced as in progress, so that the lease outlasts the work.
 	AckWait time.Duration
@@ -115,7 +121,7 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	}
 	l := &Loop{o: o, slots: make(chan struct{}, o.Concurrency), held: map[uint64]*held{}}
 	if o.Lane != nil {
-		l.ahead = newFairQueue[taken](aheadMessages, aheadBytes)
+		l.ahead = newFairQueue[taken](aheadMessages, aheadBytes, o.Open)
 	}
 	if o.Metrics != nil {
 		if err := l.register(o.Metrics); err != nil {
@@ -146,6 +152,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	if l.ahead != nil {
 		l.running.Add(1)
 		go func() { defer l.running.Done(); l.takeTurns(ctx, work) }()
+		go l.recheck(ctx)
 	}
 
 	for ctx.Err() == nil {
@@ -253,12 +260,29 @@ func (l *Loop) takeTurns(ctx, work context.Context) {
 
 // handBack empties the lanes.
 func (l *Loop) handBack() {
-	for {
-		t, ok := l.ahead.pop()
-		if !ok {
-			return
-		}
+	for _, t := range l.ahead.empty() {
 		l.settle(t.meta.Sequence.Stream, t.msg, Later(handedBackDelay))
+	}
+}
+
+// Opened says that an owner of lanes may take messages again. See LoopOptions.Open.
+func (l *Loop) Opened(owner string) {
+	if l.ahead != nil {
+		l.ahead.opened(owner)
+	}
+}
+
+// recheck asks owners again that take none, in case that nobody says so.
+func (l *Loop) recheck(ctx context.Context) {
+	t := time.NewTicker(recheckEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			l.ahead.recheck()
+		}
 	}
 }
 
