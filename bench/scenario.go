@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -16,6 +19,9 @@ import (
 )
 
 const (
+	outageClickHouse = "clickhouse"
+	outageKill       = "kill"
+
 	eventPrefix = "bench-"
 	loadType    = "bench.load"
 	floodType   = "bench.flood"
@@ -39,7 +45,17 @@ type scenario struct {
 	Rate   float64 // events a second; 0: as fast as they are taken
 	// Events of floodType, published flat out beside the others.
 	Flood int
-	Wait  time.Duration
+	// FloodRate is how many events of floodType a second are published beside the
+	// load for as long as it lasts.
+	FloodRate float64
+	// Pile is how many deliveries wait for a retry before the load begins: events
+	// of floodType to endpoints that fail. All of them are made in the end.
+	Pile int
+	// Outage is what happens in the middle: "clickhouse" is stopped during the
+	// load and goes on when all is delivered; "kill" ends everything with kill -9
+	// once the last event is stored, and starts it again.
+	Outage string
+	Wait   time.Duration
 	// Baseline names the scenario that this one's p99 is compared with.
 	Baseline string
 }
@@ -67,6 +83,16 @@ type result struct {
 	Retries     int     `json:"retries"`
 	LatenessP50 float64 `json:"lateness_p50_ms"`
 	LatenessP99 float64 `json:"lateness_p99_ms"`
+	// Of the load's deliveries: from EVENTS having the event to what it became being
+	// stated, and from there to the start of the first attempt.
+	ExpandP50, ExpandP99 float64 `json:"-"`
+	StartP50, StartP99   float64 `json:"-"`
+	// Records a second that the sink stored once ClickHouse was back.
+	CatchUpPerS float64 `json:"catch_up_per_s,omitempty"`
+	// From kill -9 of everything to the last receipt of what was accepted before.
+	HealedS float64 `json:"healed_s,omitempty"`
+	// Bytes of Waybill's memory for each delivery of the pile.
+	BytesPerWaiting float64 `json:"bytes_per_waiting,omitempty"`
 	// P99 over that of the baseline's, in this run.
 	P99Factor float64 `json:"p99_factor,omitempty"`
 }
@@ -95,14 +121,34 @@ func (s scenario) run(ctx context.Context, bin string, ceilingPerS float64) (res
 	if err := warmUp(ctx, w, rcv.first, watched); err != nil {
 		return out, err
 	}
+	if s.Pile > 0 {
+		before := rssMB(w.cmd.Process.Pid)
+		if err := s.pile(ctx, w); err != nil {
+			return out, err
+		}
+		out.BytesPerWaiting = (rssMB(w.cmd.Process.Pid) - before) * 1024 * 1024 / float64(s.Pile)
+	}
 	own, engine, rcvCPU, start := w.cpu(), w.engineCPU(), cpuSeconds(rcv.cmd.Process.Pid), time.Now()
+	if s.Outage == outageClickHouse {
+		if err := w.signalEngine(syscall.SIGSTOP); err != nil {
+			return out, err
+		}
+	}
+	beside := s.flood(ctx, w)
 	published, err := s.publish(ctx, w)
 	if err != nil {
 		return out, err
 	}
+	killed := time.Now()
+	if s.Outage == outageKill {
+		if err := w.killAndRestart(); err != nil {
+			return out, err
+		}
+		own, engine = 0, 0
+	}
 	want := s.Events * len(watched)
 	log, err := collect(ctx, rcv.first, watched, want, s.Wait)
-	if err != nil {
+	if err := errors.Join(err, beside()); err != nil {
 		return out, err
 	}
 	s.measure(&out, log, published, start, ceilingPerS)
@@ -110,9 +156,29 @@ func (s scenario) run(ctx context.Context, bin string, ceilingPerS float64) (res
 	for _, p := range children(w.cmd.Process.Pid) {
 		out.RSSClickHouse += rssMB(p)
 	}
+	if s.Pile > 0 {
+		if err := w.waiting(ctx, func(n uint64) bool { return n == 0 }); err != nil {
+			return out, err
+		}
+	}
+	if s.Outage == outageKill && len(log) > 0 {
+		out.HealedS = time.Unix(0, slices.MaxFunc(log, func(a, b entry) int { return cmp.Compare(a.At, b.At) }).At).Sub(killed).Seconds()
+	}
 	behind := time.Now()
+	if s.Outage == outageClickHouse {
+		if err := w.signalEngine(syscall.SIGCONT); err != nil {
+			return out, err
+		}
+	}
 	if err := w.ledgerCaughtUp(ctx); err != nil {
 		return out, fmt.Errorf("the ledger did not catch up: %w", err)
+	}
+	if s.Outage == outageClickHouse {
+		records, err := w.query("SELECT count() FROM records")
+		if err != nil {
+			return out, err
+		}
+		out.CatchUpPerS = records / time.Since(behind).Seconds()
 	}
 	out.LedgerCaughtUpAfterS = time.Since(behind).Seconds()
 	made, err := w.query("SELECT count() FROM attempts")
@@ -123,6 +189,9 @@ func (s scenario) run(ctx context.Context, bin string, ceilingPerS float64) (res
 	out.CPUPer1000 = (w.cpu()-own)/made*1000 + out.EngineCPUPer1000
 	out.ReceiverCPUPer1000 = (cpuSeconds(rcv.cmd.Process.Pid) - rcvCPU) / made * 1000
 	if err := lateness(w, &out); err != nil {
+		return out, err
+	}
+	if err := stations(w, &out); err != nil {
 		return out, err
 	}
 	if _, err := w.query("OPTIMIZE TABLE records FINAL"); err != nil && !strings.Contains(err.Error(), "EOF") {
@@ -148,6 +217,27 @@ func lateness(w *waybill, out *result) error {
 	n, err := w.query(fmt.Sprintf(late, "count()"))
 	out.Retries = int(n)
 	return err
+}
+
+// stations asks the ledger where the time of first attempts went.
+func stations(w *waybill, out *result) error {
+	const expand = `SELECT if(count() = 0, 0, quantile(%g)(dateDiff('microsecond', stored_at, at)) / 1000) FROM records
+		WHERE kind = 'event.accepted' AND event_type = '` + loadType + `'`
+	const start = `SELECT if(count() = 0, 0, quantile(%g)(dateDiff('microsecond', owed_at, first_at)) / 1000) FROM (
+		SELECT minIf(at, kind = 'delivery.owed') AS owed_at, minIf(started_at, kind = 'attempt') AS first_at FROM records
+		WHERE kind IN ('delivery.owed', 'attempt') AND event_type = '` + loadType + `' GROUP BY event_id, endpoint_id HAVING first_at > owed_at)`
+	for _, q := range []struct {
+		sql  string
+		of   float64
+		into *float64
+	}{{expand, 0.5, &out.ExpandP50}, {expand, 0.99, &out.ExpandP99}, {start, 0.5, &out.StartP50}, {start, 0.99, &out.StartP99}} {
+		n, err := w.query(fmt.Sprintf(q.sql, q.of))
+		if err != nil {
+			return err
+		}
+		*q.into = n
+	}
+	return nil
 }
 
 // endpoints creates the endpoints and returns the numbers of those watched.
@@ -196,11 +286,6 @@ func event(id, eventType string) *nats.Msg {
 // publish publishes the events and returns when each was handed to the client.
 func (s scenario) publish(ctx context.Context, w *waybill) ([]int64, error) {
 	times := make([]int64, s.Events)
-	var flood chan error
-	if s.Flood > 0 {
-		flood = make(chan error, 1)
-		go func() { flood <- s.publishFlood(w) }()
-	}
 	futures := make([]jetstream.PubAckFuture, 0, s.Events)
 	begin := time.Now()
 	for i := range s.Events {
@@ -226,20 +311,48 @@ func (s scenario) publish(ctx context.Context, w *waybill) ([]int64, error) {
 			return nil, ctx.Err()
 		}
 	}
-	if flood != nil {
-		return times, <-flood
-	}
 	return times, nil
 }
 
-func (s scenario) publishFlood(w *waybill) error {
-	for i := range s.Flood {
+// flood publishes what comes beside the load, until the returned function ends it.
+func (s scenario) flood(ctx context.Context, w *waybill) (end func() error) {
+	loading, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- s.publishFlood(loading, w) }()
+	return func() error { stop(); return <-done }
+}
+
+func (s scenario) publishFlood(loading context.Context, w *waybill) error {
+	begin := time.Now()
+	for i := 0; i < s.Flood || s.FloodRate > 0 && loading.Err() == nil; i++ {
+		if s.FloodRate > 0 {
+			time.Sleep(time.Until(begin.Add(time.Duration(float64(i) / s.FloodRate * float64(time.Second)))))
+		}
 		if _, err := w.js.PublishMsgAsync(event("flood-"+strconv.Itoa(i), floodType), jetstream.WithStallWait(time.Minute)); err != nil {
 			return err
 		}
 	}
 	<-w.js.PublishAsyncComplete()
 	return nil
+}
+
+// pile publishes until as many deliveries wait for a retry.
+func (s scenario) pile(ctx context.Context, w *waybill) error {
+	receivers := 0
+	for _, g := range s.Groups {
+		if !g.Watch {
+			receivers += g.N
+		}
+	}
+	// One in ten succeeds at once, see the receiver.
+	events := s.Pile * 10 / 9 / receivers
+	for i := range events {
+		if _, err := w.js.PublishMsgAsync(event("pile-"+strconv.Itoa(i), floodType), jetstream.WithStallWait(time.Minute)); err != nil {
+			return err
+		}
+	}
+	<-w.js.PublishAsyncComplete()
+	return w.waiting(ctx, func(n uint64) bool { return n >= uint64(s.Pile)*98/100 })
 }
 
 // collect waits until the watched endpoints have accepted n requests, and

@@ -24,8 +24,11 @@ import (
 )
 
 const (
-	// defaultConcurrency is how many events are being expanded at once.
-	defaultConcurrency = 128
+	// defaultConcurrency is how many events are being expanded at once: more
+	// would not be faster, and make each one wait longer for the processor. Where
+	// what comes together is stored together, more come together.
+	defaultConcurrency        = 32
+	defaultConcurrencyGrouped = 128
 	// transientPause hands a message back when the pipeline is in the way.
 	transientPause = time.Second
 )
@@ -35,7 +38,7 @@ type Options struct {
 	NC           *nats.Conn
 	View         *registry.View  // kept up to date by whoever made it
 	Partitions   int             // of DELIVERIES; the same in every stage
-	Concurrency  int             // Optional: events in hand. Default 128.
+	Concurrency  int             // Optional: events in hand. Default 32, with Group 128.
 	DrainTimeout time.Duration   // how long a stop waits for events in hand
 	Group        bool            // Optional: store together what comes together, see stage.NewGroupingPublisher
 	Tracer       *tracing.Tracer // Optional: none
@@ -68,6 +71,9 @@ func New(ctx context.Context, o Options) (*Fanout, error) {
 	}
 	if o.Concurrency == 0 {
 		o.Concurrency = defaultConcurrency
+		if o.Group {
+			o.Concurrency = defaultConcurrencyGrouped
+		}
 	}
 	js, err := jetstream.New(o.NC)
 	if err != nil {

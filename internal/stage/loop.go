@@ -28,6 +28,8 @@ const (
 	// does delay the others: by what a burst of this size does not hold.
 	aheadMessages = 32 << 10
 	aheadBytes    = 64 << 20
+	// pullAhead is how much is asked for at once to fill lanes.
+	pullAhead = 4096
 	// recheckEvery is how often owners of lanes that take none are asked again.
 	recheckEvery = 500 * time.Millisecond
 )
@@ -76,8 +78,8 @@ type LoopOptions struct {
 	// waits in its lane, without a place in the loop. Whoever says no calls
 	// Opened once that changes. Optional: always.
 	Open func(owner string) bool
-	// AckWait MUST be the consumer's ack_wait: messages in hand for a third of
-	// it are announced as in progress, so that the lease outlasts the work.
+	// AckWait MUST be the consumer's ack_wait: messages in hand for half of it
+	// are announced as in progress, so that the lease outlasts the work.
 	AckWait time.Duration
 	// DrainTimeout bounds how long a stop waits for what is in hand.
 	DrainTimeout time.Duration
@@ -183,9 +185,13 @@ func (l *Loop) consume(ctx, work context.Context) error {
 	if err != nil {
 		return fmt.Errorf("consumer %s/%s: %w", l.o.Stream, l.o.Consumer, err)
 	}
+	pull := max(l.o.Concurrency, 2)
+	if l.ahead != nil {
+		pull = max(pull, pullAhead) // a flood must be taken faster than it comes
+	}
 	failed := make(chan error, 1)
 	cc, err := c.Consume(func(m jetstream.Msg) { l.take(ctx, work, m) },
-		jetstream.PullMaxMessages(max(l.o.Concurrency, 2)),
+		jetstream.PullMaxMessages(pull),
 		jetstream.PullExpiry(30*time.Second),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 			if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -336,7 +342,7 @@ func (l *Loop) settle(seq uint64, m jetstream.Msg, s Settlement) {
 
 // keepAlive tells the server that messages in hand are being worked on.
 func (l *Loop) keepAlive(ctx context.Context) {
-	t := time.NewTicker(l.o.AckWait / 6)
+	t := time.NewTicker(l.o.AckWait / 8)
 	defer t.Stop()
 	for {
 		select {
@@ -357,7 +363,7 @@ func (l *Loop) dueBeats(now time.Time) []jetstream.Msg {
 	defer l.mu.Unlock()
 	var due []jetstream.Msg
 	for _, h := range l.held {
-		if now.Sub(h.beat) >= l.o.AckWait/3 {
+		if now.Sub(h.beat) >= l.o.AckWait/2 {
 			h.beat = now
 			due = append(due, h.msg)
 		}
