@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,7 +25,7 @@ func main() {
 		return
 	}
 	bin := flag.String("bin", "bin", "folder of the programs")
-	only := flag.String("only", "*", "pattern of the scenarios to run")
+	only := flag.String("only", "*", "patterns of the scenarios to run, separated by commas")
 	scale := flag.Float64("scale", 1, "multiplies the numbers of events")
 	out := flag.String("out", "bench", "folder of report.md and report.json; empty: print only")
 	flag.Parse()
@@ -91,7 +92,7 @@ func run(ctx context.Context, bin, only, out string, scale float64) error {
 	}
 	fmt.Printf("ceiling %.0f requests/s, %.0f fsyncs/s\n", r.CeilingPerS, r.FsyncPerS)
 	for _, s := range scenarios(scale) {
-		if ok, err := path.Match(only, s.Name); err != nil || !ok {
+		if !slices.ContainsFunc(strings.Split(only, ","), func(p string) bool { ok, _ := path.Match(p, s.Name); return ok }) {
 			continue
 		}
 		res, err := s.run(ctx, bin, r.CeilingPerS)

@@ -14,8 +14,8 @@ import (
 )
 
 // The receiver is a process of its own, as receivers are. Its path says how it
-// behaves: /ok/<n>, /fail/<percent>/<n>, /hang/<n>, /down/<n> (it is never
-// asked for that one). It logs each request it accepted, as fixed-size entries,
+// behaves: /ok/<n>, /fail/<percent>/<n>, /first/<n> (nine of ten first attempts
+// fail), /hang/<n>, /down/<n> (it is never asked for that one). It logs each request it accepted, as fixed-size entries,
 // until /log is read.
 
 // entry is one accepted request: when, which event, which endpoint.
@@ -75,10 +75,13 @@ func (r *receiver) receive(w http.ResponseWriter, req *http.Request) {
 		case <-time.After(time.Minute):
 		}
 		return
-	case "fail":
+	case "fail", "first":
 		r.mu.Lock()
 		r.seen++
 		fails := r.seen%100 < number(parts[1])
+		if parts[0] == "first" {
+			fails = r.seen%10 != 0 && attemptOf(body) == 1
+		}
 		r.mu.Unlock()
 		if fails {
 			w.WriteHeader(http.StatusServiceUnavailable)

@@ -1,21 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
+	"syscall"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/waybill-dev/waybill/streams"
 )
 
 const (
+	outageClickHouse = "clickhouse"
+	outageKill       = "kill"
+
 	eventPrefix = "bench-"
 	loadType    = "bench.load"
 	floodType   = "bench.flood"
@@ -39,7 +37,17 @@ type scenario struct {
 	Rate   float64 // events a second; 0: as fast as they are taken
 	// Events of floodType, published flat out beside the others.
 	Flood int
-	Wait  time.Duration
+	// FloodRate is how many events of floodType a second are published beside the
+	// load for as long as it lasts.
+	FloodRate float64
+	// Pile is how many deliveries wait for a retry before the load begins: events
+	// of floodType to endpoints that fail. All of them are made in the end.
+	Pile int
+	// Outage is what happens in the middle: "clickhouse" is stopped during the
+	// load and goes on when all is delivered; "kill" ends everything with kill -9
+	// once the last event is stored, and starts it again.
+	Outage string
+	Wait   time.Duration
 	// Baseline names the scenario that this one's p99 is compared with.
 	Baseline string
 }
@@ -53,6 +61,7 @@ type result struct {
 	DeliveredPerS        float64 `json:"delivered_per_s"`
 	Ratio                float64 `json:"ratio"`
 	CPUPer1000           float64 `json:"cpu_s_per_1000"`
+	EngineCPUPer1000     float64 `json:"clickhouse_cpu_s_per_1000"` // its part of the former
 	ReceiverCPUPer1000   float64 `json:"receiver_cpu_s_per_1000"`
 	P50                  float64 `json:"p50_ms"`
 	P99                  float64 `json:"p99_ms"`
@@ -66,6 +75,16 @@ type result struct {
 	Retries     int     `json:"retries"`
 	LatenessP50 float64 `json:"lateness_p50_ms"`
 	LatenessP99 float64 `json:"lateness_p99_ms"`
+	// Of the load's deliveries: from EVENTS having the event to what it became being
+	// stated, and from there to the start of the first attempt.
+	ExpandP50, ExpandP99 float64 `json:"-"`
+	StartP50, StartP99   float64 `json:"-"`
+	// Records a second that the sink stored once ClickHouse was back.
+	CatchUpPerS float64 `json:"catch_up_per_s,omitempty"`
+	// From kill -9 of everything to the last receipt of what was accepted before.
+	HealedS float64 `json:"healed_s,omitempty"`
+	// Bytes of Waybill's memory for each delivery of the pile.
+	BytesPerWaiting float64 `json:"bytes_per_waiting,omitempty"`
 	// P99 over that of the baseline's, in this run.
 	P99Factor float64 `json:"p99_factor,omitempty"`
 }
@@ -94,14 +113,34 @@ func (s scenario) run(ctx context.Context, bin string, ceilingPerS float64) (res
 	if err := warmUp(ctx, w, rcv.first, watched); err != nil {
 		return out, err
 	}
-	cpu, rcvCPU, start := w.cpu(), cpuSeconds(rcv.cmd.Process.Pid), time.Now()
+	if s.Pile > 0 {
+		before := rssMB(w.cmd.Process.Pid)
+		if err := s.pile(ctx, w); err != nil {
+			return out, err
+		}
+		out.BytesPerWaiting = (rssMB(w.cmd.Process.Pid) - before) * 1024 * 1024 / float64(s.Pile)
+	}
+	if s.Outage == outageClickHouse {
+		if err := w.signalEngine(syscall.SIGSTOP); err != nil {
+			return out, err
+		}
+	}
+	own, engine, rcvCPU, start := w.cpu(), w.engineCPU(), cpuSeconds(rcv.cmd.Process.Pid), time.Now()
+	beside := s.flood(ctx, w)
 	published, err := s.publish(ctx, w)
 	if err != nil {
 		return out, err
 	}
+	killed := time.Now()
+	if s.Outage == outageKill {
+		if err := w.killAndRestart(); err != nil {
+			return out, err
+		}
+		own, engine = 0, 0
+	}
 	want := s.Events * len(watched)
 	log, err := collect(ctx, rcv.first, watched, want, s.Wait)
-	if err != nil {
+	if err := errors.Join(err, beside()); err != nil {
 		return out, err
 	}
 	s.measure(&out, log, published, start, ceilingPerS)
@@ -109,157 +148,25 @@ func (s scenario) run(ctx context.Context, bin string, ceilingPerS float64) (res
 	for _, p := range children(w.cmd.Process.Pid) {
 		out.RSSClickHouse += rssMB(p)
 	}
-	behind := time.Now()
-	if err := w.ledgerCaughtUp(ctx); err != nil {
-		return out, fmt.Errorf("the ledger did not catch up: %w", err)
+	if s.Pile > 0 {
+		if err := w.waiting(ctx, func(n uint64) bool { return n == 0 }); err != nil {
+			return out, err
+		}
 	}
-	out.LedgerCaughtUpAfterS = time.Since(behind).Seconds()
+	if s.Outage == outageKill && len(log) > 0 {
+		out.HealedS = time.Unix(0, slices.MaxFunc(log, func(a, b entry) int { return cmp.Compare(a.At, b.At) }).At).Sub(killed).Seconds()
+	}
+	if err := s.catchUp(ctx, w, &out); err != nil {
+		return out, err
+	}
 	made, err := w.query("SELECT count() FROM attempts")
 	if err != nil {
 		return out, err
 	}
-	out.CPUPer1000 = (w.cpu() - cpu) / made * 1000
+	out.EngineCPUPer1000 = (w.engineCPU() - engine) / made * 1000
+	out.CPUPer1000 = (w.cpu()-own)/made*1000 + out.EngineCPUPer1000
 	out.ReceiverCPUPer1000 = (cpuSeconds(rcv.cmd.Process.Pid) - rcvCPU) / made * 1000
-	if err := lateness(w, &out); err != nil {
-		return out, err
-	}
-	if _, err := w.query("OPTIMIZE TABLE records FINAL"); err != nil && !strings.Contains(err.Error(), "EOF") {
-		return out, err
-	}
-	bytes, err := w.query("SELECT sum(bytes_on_disk) FROM system.parts WHERE database = 'waybill' AND table = 'records' AND active")
-	out.LedgerBytes = bytes / made
-	return out, err
-}
-
-// lateness asks the ledger how late retries started.
-func lateness(w *waybill, out *result) error {
-	const late = `SELECT %s FROM (SELECT dateDiff('microsecond', due, started_at) / 1000 AS late FROM (
-		SELECT attempt, started_at, lagInFrame(next_attempt_at) OVER (PARTITION BY event_id, endpoint_id ORDER BY attempt) AS due
-		FROM attempts) WHERE attempt > 1 AND due IS NOT NULL)`
-	for expression, into := range map[string]*float64{"quantile(0.5)(late)": &out.LatenessP50, "quantile(0.99)(late)": &out.LatenessP99} {
-		n, err := w.query(fmt.Sprintf(late, "if(count() = 0, 0, "+expression+")"))
-		if err != nil {
-			return err
-		}
-		*into = n
-	}
-	n, err := w.query(fmt.Sprintf(late, "count()"))
-	out.Retries = int(n)
-	return err
-}
-
-// endpoints creates the endpoints and returns the numbers of those watched.
-func (s scenario) endpoints(w *waybill, receiver string) (map[uint32]bool, error) {
-	watched, n := map[uint32]bool{}, 0
-	for _, g := range s.Groups {
-		for range g.N {
-			n++
-			url := fmt.Sprintf("http://%s/%s/%d", receiver, g.Path, n)
-			if g.Path == "down" {
-				url = fmt.Sprintf("http://127.0.0.1:1/%d", n)
-			}
-			spec := map[string]any{"tenant": "default", "url": url, "types": []string{loadType}}
-			for k, v := range g.Spec {
-				spec[k] = v
-			}
-			if err := w.endpoint(spec); err != nil {
-				return nil, err
-			}
-			if g.Watch {
-				watched[uint32(n)] = true
-			}
-		}
-	}
-	return watched, nil
-}
-
-// warmUp sends a few events, so that connections and code are warm, and forgets them.
-func warmUp(ctx context.Context, w *waybill, receiver string, watched map[uint32]bool) error {
-	const n = 20
-	for i := range n {
-		if _, err := w.js.PublishMsg(ctx, event("warm-"+strconv.Itoa(i), loadType)); err != nil {
-			return err
-		}
-	}
-	_, err := collect(ctx, receiver, watched, n*len(watched), 30*time.Second)
-	return err
-}
-
-func event(id, eventType string) *nats.Msg {
-	pad := strings.Repeat("x", payloadBytes-130)
-	return &nats.Msg{Subject: streams.EventSubject("default", eventType), Header: nats.Header{nats.MsgIdHdr: {id}},
-		Data: fmt.Appendf(nil, `{"id":%q,"type":%q,"timestamp":"2026-08-19T15:10:00.000Z","data":{"pad":"%s"}}`, id, eventType, pad)}
-}
-
-// publish publishes the events and returns when each was handed to the client.
-func (s scenario) publish(ctx context.Context, w *waybill) ([]int64, error) {
-	times := make([]int64, s.Events)
-	var flood chan error
-	if s.Flood > 0 {
-		flood = make(chan error, 1)
-		go func() { flood <- s.publishFlood(w) }()
-	}
-	futures := make([]jetstream.PubAckFuture, 0, s.Events)
-	begin := time.Now()
-	for i := range s.Events {
-		if s.Rate > 0 {
-			due := begin.Add(time.Duration(float64(i) / s.Rate * float64(time.Second)))
-			if d := time.Until(due); d > 0 {
-				time.Sleep(d)
-			}
-		}
-		times[i] = time.Now().UnixNano()
-		f, err := w.js.PublishMsgAsync(event(eventPrefix+strconv.Itoa(i), loadType), jetstream.WithStallWait(time.Minute))
-		if err != nil {
-			return nil, err
-		}
-		futures = append(futures, f)
-	}
-	for _, f := range futures {
-		select {
-		case <-f.Ok():
-		case err := <-f.Err():
-			return nil, err
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	if flood != nil {
-		return times, <-flood
-	}
-	return times, nil
-}
-
-func (s scenario) publishFlood(w *waybill) error {
-	for i := range s.Flood {
-		if _, err := w.js.PublishMsgAsync(event("flood-"+strconv.Itoa(i), floodType), jetstream.WithStallWait(time.Minute)); err != nil {
-			return err
-		}
-	}
-	<-w.js.PublishAsyncComplete()
-	return nil
-}
-
-// collect waits until the watched endpoints have accepted n requests, and
-// returns the log of them.
-func collect(ctx context.Context, receiver string, watched map[uint32]bool, n int, patience time.Duration) ([]entry, error) {
-	var out []entry
-	deadline := time.Now().Add(patience)
-	for {
-		b, err := get("http://" + receiver + "/log")
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range parseLog(b) {
-			if watched[e.Endpoint] {
-				out = append(out, e)
-			}
-		}
-		if len(out) >= n || time.Now().After(deadline) {
-			return out, ctx.Err()
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	return out, errors.Join(lateness(w, &out), stations(w, &out), size(w, &out, made))
 }
 
 func (s scenario) measure(out *result, log []entry, published []int64, start time.Time, ceilingPerS float64) {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,39 +20,54 @@ import (
 
 // waybill is `waybill up` as a user runs it.
 type waybill struct {
-	cmd       *exec.Cmd
-	dir       string
-	addresses struct {
-		HTTP           string `json:"http"`
-		NATS           string `json:"nats"`
-		ClickHouseHTTP string `json:"clickhouse_http"`
+	cmd            *exec.Cmd
+	bin, dir, sync string
+	addresses      struct {
+		HTTP             string `json:"http"`
+		NATS             string `json:"nats"`
+		ClickHouseNative string `json:"clickhouse_native"`
+		ClickHouseHTTP   string `json:"clickhouse_http"`
 	}
 	nc *nats.Conn
 	js jetstream.JetStream
 }
 
 func startWaybill(bin, dir, sync string) (*waybill, error) {
-	w := &waybill{dir: dir}
-	addresses := filepath.Join(dir, "addresses.json")
-	w.cmd = exec.Command(filepath.Join(bin, "waybill"), "up", "--data", filepath.Join(dir, "data"), "--sync", sync,
-		"--http", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--clickhouse-native", "127.0.0.1:0", "--clickhouse-http", "127.0.0.1:0",
-		"--egress-allow", "127.0.0.0/8", "--addresses", addresses, "--log-format", "json", "--log-level", "info")
-	log, err := os.Create(filepath.Join(dir, "up.log"))
-	if err != nil {
+	w := &waybill{bin: bin, dir: dir, sync: sync}
+	const any = "127.0.0.1:0"
+	if err := w.start(any, any, any, any); err != nil {
 		return nil, err
+	}
+	var err error
+	if w.nc, err = nats.Connect(w.addresses.NATS, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond)); err != nil {
+		return nil, err
+	}
+	w.js, err = jetstream.New(w.nc, jetstream.WithPublishAsyncMaxPending(4096))
+	return w, err
+}
+
+// start runs it until it is ready.
+func (w *waybill) start(http, nats, native, clickHouseHTTP string) error {
+	addresses := filepath.Join(w.dir, "addresses.json")
+	w.cmd = exec.Command(filepath.Join(w.bin, "waybill"), "up", "--data", filepath.Join(w.dir, "data"), "--sync", w.sync,
+		"--http", http, "--nats", nats, "--clickhouse-native", native, "--clickhouse-http", clickHouseHTTP,
+		"--egress-allow", "127.0.0.0/8", "--addresses", addresses, "--log-format", "json", "--log-level", "info")
+	log, err := os.OpenFile(filepath.Join(w.dir, "up.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
 	}
 	defer log.Close()
 	w.cmd.Stderr = log
 	out, err := w.cmd.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := w.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	for lines := bufio.NewScanner(out); ; {
 		if !lines.Scan() {
-			return nil, fmt.Errorf("waybill up ended: see %s", log.Name())
+			return fmt.Errorf("waybill up ended: see %s", log.Name())
 		}
 		if lines.Text() == "waybill: ready" {
 			break
@@ -59,16 +75,33 @@ func startWaybill(bin, dir, sync string) (*waybill, error) {
 	}
 	b, err := os.ReadFile(addresses)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := json.Unmarshal(b, &w.addresses); err != nil {
-		return nil, err
+	return json.Unmarshal(b, &w.addresses)
+}
+
+// signalEngine sends ClickHouse a signal.
+func (w *waybill) signalEngine(s syscall.Signal) error {
+	for _, p := range children(w.cmd.Process.Pid) {
+		if err := syscall.Kill(p, s); err != nil {
+			return err
+		}
 	}
-	if w.nc, err = nats.Connect(w.addresses.NATS); err != nil {
-		return nil, err
+	return nil
+}
+
+// killAndRestart ends everything with kill -9, and starts it again at once at
+// the same addresses.
+func (w *waybill) killAndRestart() error {
+	engine := children(w.cmd.Process.Pid)
+	for _, p := range append(engine, w.cmd.Process.Pid) {
+		if err := syscall.Kill(p, syscall.SIGKILL); err != nil {
+			return err
+		}
 	}
-	w.js, err = jetstream.New(w.nc, jetstream.WithPublishAsyncMaxPending(4096))
-	return w, err
+	_ = w.cmd.Wait()
+	a, trim := w.addresses, strings.NewReplacer("nats://", "")
+	return w.start(a.HTTP, trim.Replace(a.NATS), a.ClickHouseNative, a.ClickHouseHTTP)
 }
 
 func (w *waybill) stop() {
@@ -79,14 +112,12 @@ func (w *waybill) stop() {
 	_ = w.cmd.Wait()
 }
 
-// pids of the process and of its ClickHouse.
-func (w *waybill) pids() []int {
-	return append([]int{w.cmd.Process.Pid}, children(w.cmd.Process.Pid)...)
-}
+// cpu is the process's own CPU time, engineCPU that of its ClickHouse.
+func (w *waybill) cpu() float64 { return cpuSeconds(w.cmd.Process.Pid) }
 
-func (w *waybill) cpu() float64 {
+func (w *waybill) engineCPU() float64 {
 	sum := 0.0
-	for _, p := range w.pids() {
+	for _, p := range children(w.cmd.Process.Pid) {
 		sum += cpuSeconds(p)
 	}
 	return sum
@@ -107,6 +138,20 @@ func (w *waybill) endpoint(spec map[string]any) error {
 		return fmt.Errorf("creating an endpoint: %s", resp.Status)
 	}
 	return nil
+}
+
+// waiting polls how many deliveries wait for a retry until enough says so.
+func (w *waybill) waiting(ctx context.Context, enough func(uint64) bool) error {
+	for {
+		s, err := w.js.Stream(ctx, "RETRY")
+		if err != nil {
+			return err
+		}
+		if enough(s.CachedInfo().State.Msgs) {
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // query asks ClickHouse for one number.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -134,7 +135,7 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 	if d.heads, err = openHeads(ctx, js); err != nil {
 		return nil, err
 	}
-	d.js = js
+	d.js, d.gates.freed = js, d.freed
 	return d, d.openLoops(ctx, js)
 }
 
@@ -146,7 +147,7 @@ func (d *Dispatcher) openLoops(ctx context.Context, js jetstream.JetStream) erro
 				return fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply --partitions %d", c[0], c[1], err, d.o.Partitions)
 			}
 			loop, err := stage.NewLoop(stage.LoopOptions{JS: js, Stream: c[0], Consumer: c[1], Handle: d.Deliver,
-				Concurrency: d.o.Concurrency, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: d.o.DrainTimeout,
+				Lane: laneOf, Open: d.gates.open, Concurrency: d.o.Concurrency, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: d.o.DrainTimeout,
 				Log: d.log, Metrics: d.o.Metrics})
 			if err != nil {
 				return err
@@ -155,6 +156,18 @@ func (d *Dispatcher) openLoops(ctx context.Context, js jetstream.JetStream) erro
 		}
 	}
 	return nil
+}
+
+// laneOf lets endpoints take turns: a flood for one delays no other.
+func laneOf(subject string) stage.Lane {
+	return stage.Lane{Owner: subject[strings.LastIndexByte(subject, '.')+1:]}
+}
+
+// freed tells the loops that an endpoint has a place again.
+func (d *Dispatcher) freed(endpoint string) {
+	for _, l := range d.loops {
+		l.Opened(endpoint)
+	}
 }
 
 // Run delivers until ctx ends, then stops within DrainTimeout: attempts under

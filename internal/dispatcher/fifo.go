@@ -83,7 +83,7 @@ func (d *Dispatcher) fifoConsumer(endpoint string) jetstream.ConsumerConfig {
 const (
 	// fifoAckWait is how long a delivery waits for another dispatcher when the
 	// one that has it dies: as in the queues of the others.
-	fifoAckWait = 10 * time.Second
+	fifoAckWait = 4 * time.Second
 	// fifoInactive removes the consumer of an endpoint that is no longer served.
 	// If all dispatchers were away for as long, it is made anew: what it was for
 	// is still in the queue.

@@ -39,6 +39,8 @@ type gates struct {
 	room int
 	// enabled says how many endpoints there are to be busy.
 	enabled func() int
+	// freed is called when an endpoint has a place again. Optional.
+	freed func(endpoint string)
 
 	mu      sync.Mutex // guards what follows, and every gate
 	by      map[string]*gate
@@ -49,6 +51,7 @@ type gates struct {
 
 type gate struct {
 	inFlight int
+	most     int             // its cap, as last asked for
 	waiters  []chan struct{} // closed when a place is handed over, the oldest first
 	// deliveries in hand, by event and replay, so that two messages for one
 	// delivery in one process do not take each other for a crashed one's.
@@ -68,6 +71,7 @@ func newGates(room int, enabled func() int) *gates {
 func (g *gates) enter(ctx context.Context, endpoint string, most int) (parked time.Duration, ok bool) {
 	g.mu.Lock()
 	e, now := g.gate(endpoint), time.Now()
+	e.most = most
 	if e.inFlight < most {
 		e.inFlight++
 		e.moved = now
@@ -85,6 +89,16 @@ func (g *gates) enter(ctx context.Context, endpoint string, most int) (parked ti
 	g.waiting++
 	g.mu.Unlock()
 	return g.wait(ctx, e, turn, pace)
+}
+
+// open says whether another task for endpoint would find a place now, or nearly:
+// one that waits for the next place keeps it from being idle. What is meant for
+// an endpoint that does not answer is let in, to be moved aside.
+func (g *gates) open(endpoint string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := g.by[endpoint]
+	return e == nil || e.inFlight+len(e.waiters) < e.most+1+e.most/4 || time.Since(e.moved) > maxStall
 }
 
 // mayWait says whether one more task may wait in memory for e. g.mu is held.
@@ -166,6 +180,13 @@ func (e *gate) park(pace time.Duration, now time.Time) time.Duration {
 // long the endpoint took to answer: its call alone, so that a pipeline which is
 // slow itself does not take its endpoints for slow ones. 0: none was made.
 func (g *gates) leave(endpoint string, took time.Duration) {
+	g.handOver(endpoint, took)
+	if g.freed != nil {
+		g.freed(endpoint) // not under g.mu: it may ask open
+	}
+}
+
+func (g *gates) handOver(endpoint string, took time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := g.gate(endpoint)

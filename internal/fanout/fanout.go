@@ -24,8 +24,11 @@ import (
 )
 
 const (
-	// defaultConcurrency is how many events are being expanded at once.
-	defaultConcurrency = 128
+	// defaultConcurrency is how many events are being expanded at once: more
+	// would not be faster, and make each one wait longer for the processor. Where
+	// what comes together is stored together, more come together.
+	defaultConcurrency        = 32
+	defaultConcurrencyGrouped = 128
 	// transientPause hands a message back when the pipeline is in the way.
 	transientPause = time.Second
 )
@@ -35,7 +38,7 @@ type Options struct {
 	NC           *nats.Conn
 	View         *registry.View  // kept up to date by whoever made it
 	Partitions   int             // of DELIVERIES; the same in every stage
-	Concurrency  int             // Optional: events in hand. Default 128.
+	Concurrency  int             // Optional: events in hand. Default 32, with Group 128.
 	DrainTimeout time.Duration   // how long a stop waits for events in hand
 	Group        bool            // Optional: store together what comes together, see stage.NewGroupingPublisher
 	Tracer       *tracing.Tracer // Optional: none
@@ -68,6 +71,9 @@ func New(ctx context.Context, o Options) (*Fanout, error) {
 	}
 	if o.Concurrency == 0 {
 		o.Concurrency = defaultConcurrency
+		if o.Group {
+			o.Concurrency = defaultConcurrencyGrouped
+		}
 	}
 	js, err := jetstream.New(o.NC)
 	if err != nil {
@@ -109,18 +115,19 @@ func (f *Fanout) openLoops(ctx context.Context) error {
 		stream, consumer string
 		handle           stage.Handler
 		concurrency      int
+		lane             func(subject string) stage.Lane
 	}{
-		{streams.Events, streams.FanoutConsumer, f.expandEvent, f.o.Concurrency},
-		{streams.Replays, streams.ReplayConsumer, f.replayEvent, 16},
-		{streams.EndpointsStream, streams.RecorderConsumer, f.recordRevision, 1},
-		{streams.EventTypesStream, streams.RecorderConsumer, f.recordEventType, 1},
+		{streams.Events, streams.FanoutConsumer, f.expandEvent, f.o.Concurrency, laneOf},
+		{streams.Replays, streams.ReplayConsumer, f.replayEvent, 16, nil},
+		{streams.EndpointsStream, streams.RecorderConsumer, f.recordRevision, 1, nil},
+		{streams.EventTypesStream, streams.RecorderConsumer, f.recordEventType, 1, nil},
 	} {
 		consumer, err := f.js.Consumer(ctx, l.stream, l.consumer)
 		if err != nil {
 			return fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply", l.stream, l.consumer, err)
 		}
 		loop, err := stage.NewLoop(stage.LoopOptions{JS: f.js, Stream: l.stream, Consumer: l.consumer, Handle: l.handle,
-			Concurrency: l.concurrency, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: f.o.DrainTimeout,
+			Concurrency: l.concurrency, Lane: l.lane, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: f.o.DrainTimeout,
 			Log: f.log, Metrics: f.o.Metrics})
 		if err != nil {
 			return err
@@ -143,6 +150,16 @@ func (f *Fanout) Run(ctx context.Context) error {
 		g.Go(func() error { return l.Run(ctx) })
 	}
 	return g.Wait()
+}
+
+// laneOf lets tenants take turns, and the event types of a tenant among
+// themselves: a flood of one delays no other.
+func laneOf(subject string) stage.Lane {
+	tenant, eventType, err := streams.ParseEventSubject(subject)
+	if err != nil {
+		return stage.Lane{Name: subject}
+	}
+	return stage.Lane{Owner: tenant, Name: eventType}
 }
 
 // expandEvent is the handler of EVENTS.
@@ -168,7 +185,7 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 		next := span.Context(incoming)
 		x.deliveries[i].Traceparent, x.deliveries[i].Tracestate = next.Parent, next.State
 	}
-	if err := f.publish(ctx, x); err != nil {
+	if err := f.publish(ctx, m, x); err != nil {
 		span.Failed("handed_back")
 		return f.later(err, m.Subject)
 	}
@@ -240,7 +257,7 @@ func (f *Fanout) state(ctx context.Context, r record.Record, since time.Time) (s
 // publish stores the records, then the deliveries. If the process dies in
 // between, the records state what is owed and the event is expanded again: the
 // records are recognised by their ids, the deliveries are published then.
-func (f *Fanout) publish(ctx context.Context, x expansion) error {
+func (f *Fanout) publish(ctx context.Context, m stage.Message, x expansion) error {
 	if len(x.records) > 0 {
 		if err := f.store(ctx, x.records); err != nil {
 			return err
@@ -263,7 +280,7 @@ func (f *Fanout) publish(ctx context.Context, x expansion) error {
 		}
 	}
 	if len(ordered) > 0 {
-		if err := f.inOrder(ctx, x.deliveries[0].EventSeq); err != nil {
+		if err := f.inOrder(ctx, m); err != nil {
 			return err
 		}
 		if _, err := f.pub.PublishAll(ctx, ordered...); err != nil {

@@ -35,7 +35,7 @@ func (f *Fanout) replayEvent(ctx context.Context, m stage.Message) stage.Settlem
 		return f.later(err, req.EventID)
 	}
 	x := expandReplay(req, event, err, f.view, time.Now())
-	if err := f.publishReplay(ctx, x, suspectSince(m)); err != nil {
+	if err := f.publishReplay(ctx, m, x); err != nil {
 		return f.later(err, req.EventID)
 	}
 	f.log.Info().Str("replay_id", req.ID).Str("tenant", req.Tenant).Str("event_id", req.EventID).Str("actor", req.Actor).
@@ -46,7 +46,7 @@ func (f *Fanout) replayEvent(ctx context.Context, m stage.Message) stage.Settlem
 // publishReplay stores the requests, then what each became, then the deliveries
 // of those that stand as owed: a replay that was expanded before, by somebody
 // who may have died then, stays what it became, however its endpoint has changed.
-func (f *Fanout) publishReplay(ctx context.Context, x expansion, since time.Time) error {
+func (f *Fanout) publishReplay(ctx context.Context, m stage.Message, x expansion) error {
 	var decided []record.Record
 	x.records = slices.DeleteFunc(x.records, func(r record.Record) bool {
 		if r.Kind == record.ReplayRequested {
@@ -59,7 +59,7 @@ func (f *Fanout) publishReplay(ctx context.Context, x expansion, since time.Time
 		return err
 	}
 	for _, r := range decided {
-		stands, _, err := f.state(ctx, r, since)
+		stands, _, err := f.state(ctx, r, suspectSince(m))
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (f *Fanout) publishReplay(ctx context.Context, x expansion, since time.Time
 			x.deliveries = slices.DeleteFunc(x.deliveries, func(d delivery.Delivery) bool { return d.EndpointID == stands.EndpointID })
 		}
 	}
-	return f.publish(ctx, expansion{deliveries: x.deliveries})
+	return f.publish(ctx, m, expansion{deliveries: x.deliveries})
 }
 
 var (

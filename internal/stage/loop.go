@@ -24,6 +24,14 @@ const (
 	handedBackDelay = 100 * time.Millisecond
 	// reopenPause is the pause before a consumer that went away is opened again.
 	reopenPause = 500 * time.Millisecond
+	// aheadMessages and aheadBytes bound what waits in lanes. Beyond them a flood
+	// does delay the others: by what a burst of this size does not hold.
+	aheadMessages = 32 << 10
+	aheadBytes    = 64 << 20
+	// pullAhead is how much is asked for at once to fill lanes.
+	pullAhead = 4096
+	// recheckEvery is how often owners of lanes that take none are asked again.
+	recheckEvery = 500 * time.Millisecond
 )
 
 // Message is one message taken from a consumer.
@@ -38,6 +46,16 @@ type Message struct {
 	// fall back when the server is killed, so it is a hint, never a number to
 	// rely on: above 1 means that somebody held it before.
 	Deliveries uint64
+
+	release func()
+}
+
+// Release gives the message's place in the loop to the next one. A handler that
+// has nothing left to do but to wait calls it; what it holds it still settles.
+func (m Message) Release() {
+	if m.release != nil {
+		m.release()
+	}
 }
 
 // Handler does the work of one message and says what becomes of it. Its
@@ -52,8 +70,16 @@ type LoopOptions struct {
 	Handle   Handler
 	// Concurrency is how many messages are handled at once.
 	Concurrency int
-	// AckWait MUST be the consumer's ack_wait: messages in hand for a third of
-	// it are announced as in progress, so that the lease outlasts the work.
+	// Lane names the lane in which a message waits until it is handled. With it
+	// the loop takes up to aheadMessages more than it handles, so that a flood
+	// in one lane delays no other. Optional: messages are handled as they come.
+	Lane func(subject string) Lane
+	// Open says whether an owner of lanes takes its next message now: if not, it
+	// waits in its lane, without a place in the loop. Whoever says no calls
+	// Opened once that changes. Optional: always.
+	Open func(owner string) bool
+	// AckWait MUST be the consumer's ack_wait: messages in hand for half of it
+	// are announced as in progress, so that the lease outlasts the work.
 	AckWait time.Duration
 	// DrainTimeout bounds how long a stop waits for what is in hand.
 	DrainTimeout time.Duration
@@ -68,6 +94,7 @@ type LoopOptions struct {
 type Loop struct {
 	o           LoopOptions
 	slots       chan struct{}
+	ahead       *fairQueue[taken] // nil: without lanes
 	stopping    atomic.Bool
 	running     sync.WaitGroup
 	handled     atomic.Uint64
@@ -75,6 +102,12 @@ type Loop struct {
 
 	mu   sync.Mutex // guards held
 	held map[uint64]*held
+}
+
+// taken is a message that was taken and is not being handled yet.
+type taken struct {
+	msg  jetstream.Msg
+	meta *jetstream.MsgMetadata
 }
 
 // held is a message in hand.
@@ -89,6 +122,9 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 		return nil, fmt.Errorf("stage loop %s/%s: an option is missing", o.Stream, o.Consumer)
 	}
 	l := &Loop{o: o, slots: make(chan struct{}, o.Concurrency), held: map[uint64]*held{}}
+	if o.Lane != nil {
+		l.ahead = newFairQueue[taken](aheadMessages, aheadBytes, o.Open)
+	}
 	if o.Metrics != nil {
 		if err := l.register(o.Metrics); err != nil {
 			return nil, fmt.Errorf("stage loop %s/%s: %w", o.Stream, o.Consumer, err)
@@ -115,6 +151,11 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer hardStop(nil)
 	beats := make(chan struct{})
 	go func() { defer close(beats); l.keepAlive(work) }()
+	if l.ahead != nil {
+		l.running.Add(1)
+		go func() { defer l.running.Done(); l.takeTurns(ctx, work) }()
+		go l.recheck(ctx)
+	}
 
 	for ctx.Err() == nil {
 		if err := l.consume(ctx, work); err != nil && ctx.Err() == nil {
@@ -144,9 +185,13 @@ func (l *Loop) consume(ctx, work context.Context) error {
 	if err != nil {
 		return fmt.Errorf("consumer %s/%s: %w", l.o.Stream, l.o.Consumer, err)
 	}
+	pull := max(l.o.Concurrency, 2)
+	if l.ahead != nil {
+		pull = max(pull, pullAhead) // a flood must be taken faster than it comes
+	}
 	failed := make(chan error, 1)
 	cc, err := c.Consume(func(m jetstream.Msg) { l.take(ctx, work, m) },
-		jetstream.PullMaxMessages(max(l.o.Concurrency, 2)),
+		jetstream.PullMaxMessages(pull),
 		jetstream.PullExpiry(30*time.Second),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 			if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -176,8 +221,9 @@ func (l *Loop) consume(ctx, work context.Context) error {
 	}
 }
 
-// take starts a handler once a slot is free. It runs on the subscription's
-// goroutine: blocking it is what stops further messages from being taken.
+// take starts a handler once a slot is free, or puts the message into its
+// lane. It runs on the subscription's goroutine: blocking it is what stops
+// further messages from being taken.
 func (l *Loop) take(ctx, work context.Context, m jetstream.Msg) {
 	meta, err := m.Metadata()
 	if err != nil {
@@ -187,21 +233,79 @@ func (l *Loop) take(ctx, work context.Context, m jetstream.Msg) {
 	if !l.hold(meta.Sequence.Stream, m) {
 		return // delivered again while in hand: whoever holds it settles it
 	}
+	t := taken{msg: m, meta: meta}
+	if l.ahead != nil {
+		if !l.ahead.put(ctx, l.o.Lane(m.Subject()), t, len(m.Data())) {
+			l.settle(meta.Sequence.Stream, m, Later(handedBackDelay))
+		}
+		if ctx.Err() != nil {
+			l.handBack() // takeTurns may have ended already
+		}
+		return
+	}
 	if !l.slot(ctx) {
 		l.settle(meta.Sequence.Stream, m, Later(handedBackDelay))
 		return
 	}
-	if meta.NumDelivered > 1 {
+	l.start(work, t)
+}
+
+// takeTurns starts handlers for what waits in lanes until ctx ends, then hands
+// back what is left.
+func (l *Loop) takeTurns(ctx, work context.Context) {
+	for l.slot(ctx) {
+		t, ok := l.ahead.next(ctx)
+		if !ok {
+			<-l.slots
+			break
+		}
+		l.start(work, t)
+	}
+	l.handBack()
+}
+
+// handBack empties the lanes.
+func (l *Loop) handBack() {
+	for _, t := range l.ahead.empty() {
+		l.settle(t.meta.Sequence.Stream, t.msg, Later(handedBackDelay))
+	}
+}
+
+// Opened says that an owner of lanes may take messages again. See LoopOptions.Open.
+func (l *Loop) Opened(owner string) {
+	if l.ahead != nil {
+		l.ahead.opened(owner)
+	}
+}
+
+// recheck asks owners again that take none, in case that nobody says so.
+func (l *Loop) recheck(ctx context.Context) {
+	t := time.NewTicker(recheckEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			l.ahead.recheck()
+		}
+	}
+}
+
+// start handles a message in a slot that was taken for it.
+func (l *Loop) start(work context.Context, t taken) {
+	if t.meta.NumDelivered > 1 {
 		l.redelivered.Add(1)
 	}
 	l.running.Add(1)
 	go func() {
 		defer l.running.Done()
-		defer func() { <-l.slots }()
-		s := l.o.Handle(work, Message{Subject: m.Subject(), Header: m.Headers(), Data: m.Data(),
-			Seq: meta.Sequence.Stream, StoredAt: meta.Timestamp.UTC(), Deliveries: meta.NumDelivered})
+		release := sync.OnceFunc(func() { <-l.slots })
+		defer release()
+		s := l.o.Handle(work, Message{Subject: t.msg.Subject(), Header: t.msg.Headers(), Data: t.msg.Data(),
+			Seq: t.meta.Sequence.Stream, StoredAt: t.meta.Timestamp.UTC(), Deliveries: t.meta.NumDelivered, release: release})
 		l.handled.Add(1)
-		l.settle(meta.Sequence.Stream, m, s)
+		l.settle(t.meta.Sequence.Stream, t.msg, s)
 	}()
 }
 
@@ -238,7 +342,7 @@ func (l *Loop) settle(seq uint64, m jetstream.Msg, s Settlement) {
 
 // keepAlive tells the server that messages in hand are being worked on.
 func (l *Loop) keepAlive(ctx context.Context) {
-	t := time.NewTicker(l.o.AckWait / 6)
+	t := time.NewTicker(l.o.AckWait / 8)
 	defer t.Stop()
 	for {
 		select {
@@ -259,7 +363,7 @@ func (l *Loop) dueBeats(now time.Time) []jetstream.Msg {
 	defer l.mu.Unlock()
 	var due []jetstream.Msg
 	for _, h := range l.held {
-		if now.Sub(h.beat) >= l.o.AckWait/3 {
+		if now.Sub(h.beat) >= l.o.AckWait/2 {
 			h.beat = now
 			due = append(due, h.msg)
 		}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/waybill-dev/waybill/streams"
+)
+
+// endpoints creates the endpoints and returns the numbers of those watched.
+func (s scenario) endpoints(w *waybill, receiver string) (map[uint32]bool, error) {
+	watched, n := map[uint32]bool{}, 0
+	for _, g := range s.Groups {
+		for range g.N {
+			n++
+			url := fmt.Sprintf("http://%s/%s/%d", receiver, g.Path, n)
+			if g.Path == "down" {
+				url = fmt.Sprintf("http://127.0.0.1:1/%d", n)
+			}
+			spec := map[string]any{"tenant": "default", "url": url, "types": []string{loadType}}
+			for k, v := range g.Spec {
+				spec[k] = v
+			}
+			if err := w.endpoint(spec); err != nil {
+				return nil, err
+			}
+			if g.Watch {
+				watched[uint32(n)] = true
+			}
+		}
+	}
+	return watched, nil
+}
+
+// warmUp sends a few events, so that connections and code are warm, and forgets them.
+func warmUp(ctx context.Context, w *waybill, receiver string, watched map[uint32]bool) error {
+	const n = 20
+	for i := range n {
+		if _, err := w.js.PublishMsg(ctx, event("warm-"+strconv.Itoa(i), loadType)); err != nil {
+			return err
+		}
+	}
+	_, err := collect(ctx, receiver, watched, n*len(watched), 30*time.Second)
+	return err
+}
+
+func event(id, eventType string) *nats.Msg {
+	pad := strings.Repeat("x", payloadBytes-130)
+	return &nats.Msg{Subject: streams.EventSubject("default", eventType), Header: nats.Header{nats.MsgIdHdr: {id}},
+		Data: fmt.Appendf(nil, `{"id":%q,"type":%q,"timestamp":"2026-08-19T15:10:00.000Z","data":{"pad":"%s"}}`, id, eventType, pad)}
+}
+
+// publish publishes the events and returns when each was handed to the client.
+func (s scenario) publish(ctx context.Context, w *waybill) ([]int64, error) {
+	times := make([]int64, s.Events)
+	futures := make([]jetstream.PubAckFuture, 0, s.Events)
+	begin := time.Now()
+	for i := range s.Events {
+		if s.Rate > 0 {
+			due := begin.Add(time.Duration(float64(i) / s.Rate * float64(time.Second)))
+			if d := time.Until(due); d > 0 {
+				time.Sleep(d)
+			}
+		}
+		times[i] = time.Now().UnixNano()
+		f, err := w.js.PublishMsgAsync(event(eventPrefix+strconv.Itoa(i), loadType), jetstream.WithStallWait(time.Minute))
+		if err != nil {
+			return nil, err
+		}
+		futures = append(futures, f)
+	}
+	for _, f := range futures {
+		select {
+		case <-f.Ok():
+		case err := <-f.Err():
+			return nil, err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return times, nil
+}
+
+// flood publishes what comes beside the load, until the returned function ends it.
+func (s scenario) flood(ctx context.Context, w *waybill) (end func() error) {
+	loading, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- s.publishFlood(loading, w) }()
+	return func() error { stop(); return <-done }
+}
+
+func (s scenario) publishFlood(loading context.Context, w *waybill) error {
+	begin := time.Now()
+	for i := 0; i < s.Flood || s.FloodRate > 0 && loading.Err() == nil; i++ {
+		if s.FloodRate > 0 {
+			time.Sleep(time.Until(begin.Add(time.Duration(float64(i) / s.FloodRate * float64(time.Second)))))
+		}
+		if _, err := w.js.PublishMsgAsync(event("flood-"+strconv.Itoa(i), floodType), jetstream.WithStallWait(time.Minute)); err != nil {
+			return err
+		}
+	}
+	<-w.js.PublishAsyncComplete()
+	return nil
+}
+
+// pile publishes until as many deliveries wait for a retry.
+func (s scenario) pile(ctx context.Context, w *waybill) error {
+	receivers := 0
+	for _, g := range s.Groups {
+		if !g.Watch {
+			receivers += g.N
+		}
+	}
+	// One in ten succeeds at once, see the receiver.
+	events := s.Pile * 10 / 9 / receivers
+	for i := range events {
+		if _, err := w.js.PublishMsgAsync(event("pile-"+strconv.Itoa(i), floodType), jetstream.WithStallWait(time.Minute)); err != nil {
+			return err
+		}
+	}
+	<-w.js.PublishAsyncComplete()
+	return w.waiting(ctx, func(n uint64) bool { return n >= uint64(s.Pile)*98/100 })
+}
+
+// collect waits until the watched endpoints have accepted n requests, and
+// returns the log of them.
+func collect(ctx context.Context, receiver string, watched map[uint32]bool, n int, patience time.Duration) ([]entry, error) {
+	var out []entry
+	deadline := time.Now().Add(patience)
+	for {
+		b, err := get("http://" + receiver + "/log")
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range parseLog(b) {
+			if watched[e.Endpoint] {
+				out = append(out, e)
+			}
+		}
+		if len(out) >= n || time.Now().After(deadline) {
+			return out, ctx.Err()
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
