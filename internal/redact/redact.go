@@ -97,19 +97,19 @@ type Redactor struct {
 // many pieces were. b is not changed; the result shares its memory when nothing
 // was found.
 func (r *Redactor) Redact(b []byte) (out []byte, removed int) {
-	out, found := r.Clean(b)
+	out, found := r.Clean(b, Known{})
 	return out, len(found)
 }
 
-// Clean is Redact, and says what was removed.
-func (r *Redactor) Clean(b []byte) ([]byte, []Finding) {
-	found := r.Find(b)
+// Clean is Redact, also of what is known to be secret, and says what was removed.
+func (r *Redactor) Clean(b []byte, known Known) ([]byte, []Finding) {
+	found := r.Find(b, known)
 	return Replace(b, found), found
 }
 
 // Text cleans one line of text that goes on record, such as an error.
 func (r *Redactor) Text(s string) (string, Counts) {
-	out, found := r.Clean([]byte(s))
+	out, found := r.Clean([]byte(s), Known{})
 	if len(found) == 0 {
 		return s, nil
 	}
@@ -142,15 +142,15 @@ const maxLayers = 3
 const shortest = 5
 
 // Find says what of b must not be kept, in order and without overlaps.
-func (r *Redactor) Find(b []byte) []Finding {
+func (r *Redactor) Find(b []byte, known Known) []Finding {
 	if len(b) < shortest && len(r.patterns) == 0 {
 		return nil
 	}
-	return r.find(b, 0)
+	return r.find(b, known, 0)
 }
 
-func (r *Redactor) find(b []byte, depth int) []Finding {
-	s := scanner{r: r, t: b, depth: depth}
+func (r *Redactor) find(b []byte, known Known, depth int) []Finding {
+	s := scanner{r: r, t: b, known: known, depth: depth}
 	s.scan()
 	v := view{text: b}
 	for range maxLayers {
@@ -159,7 +159,7 @@ func (r *Redactor) find(b []byte, depth int) []Finding {
 			break
 		}
 		v = next
-		layer := scanner{r: r, t: v.text, depth: depth}
+		layer := scanner{r: r, t: v.text, known: known, depth: depth}
 		layer.scan()
 		for _, f := range layer.found {
 			f.Start, f.End = v.source(f.Start), v.sourceEnd(f.End)
@@ -197,6 +197,7 @@ func merge(found []Finding) []Finding {
 type scanner struct {
 	r     *Redactor
 	t     []byte
+	known Known
 	has   [256]bool // bytes that occur
 	depth int       // of base64 within base64
 	found []Finding
@@ -224,6 +225,8 @@ func (s *scanner) scan() {
 			run = 0
 		}
 	}
+	s.values()
+	s.payload()
 	if s.has['-'] {
 		s.pem()
 	}

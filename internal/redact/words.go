@@ -302,7 +302,7 @@ func (s *scanner) base64(from, to int) {
 		s.add(Secret, "base64 of a user and a password", from, to)
 		return
 	}
-	if len(s.r.find(text, s.depth+1)) > 0 {
+	if len(s.r.find(text, s.known, s.depth+1)) > 0 {
 		s.add(Encoded, "base64 that holds what must not be kept", from, to)
 	}
 }
