@@ -183,6 +183,9 @@ func Parse(b []byte) (Policy, error) {
 		if errors.As(err, &syntax) {
 			return p, fmt.Errorf("not JSON at byte %d: %w", syntax.Offset, err)
 		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return p, errors.New("not JSON: it ends before the object does")
+		}
 		return p, fmt.Errorf("%s; the fields are excerpt_bytes, headers, drop_headers, patterns, keys, off and endpoints", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
