@@ -40,7 +40,7 @@ var brandsBy = brands()
 
 // words finds tokens, and identifiers that mix letters and digits.
 func (s *scanner) words() {
-	t := s.t
+	t, segment := s.t, 0 // where the segment ends that was looked at last
 	for i := 0; i < len(t); {
 		if class[t[i]]&isWord == 0 {
 			i++
@@ -52,25 +52,47 @@ func (s *scanner) words() {
 			seen |= class[t[i]]
 			i++
 		}
-		to := i
-		for to < len(t) && class[t[to]]&(isWord|isB64) != 0 {
-			to++
+		if from >= segment {
+			segment = s.segmentEnd(i)
+			s.segment(from, segment)
 		}
 		switch {
 		case i-from >= 8:
-			s.word(from, i, to, seen)
+			s.word(from, i, seen)
 		case i < len(t) && t[i] == '.' && s.branded(from, i):
 		case seen&isUpper != 0 && seen&isDigit != 0:
 			s.iban(from)
 		}
-		if to > i && to-from >= 8 {
-			s.base64(from, to)
-		}
 	}
 }
 
-// word judges the word from..to, which wide continues with what base64 has.
-func (s *scanner) word(from, to, wide int, seen uint16) {
+// segmentEnd is how far base64 may go on, its padding included.
+func (s *scanner) segmentEnd(i int) int {
+	for i < len(s.t) && class[s.t[i]]&(isWord|isB64) != 0 && s.t[i] != '=' {
+		i++
+	}
+	for range 2 {
+		if i < len(s.t) && s.t[i] == '=' {
+			i++
+		}
+	}
+	return i
+}
+
+// segment judges what may be base64 as a whole.
+func (s *scanner) segment(from, to int) {
+	w := s.t[from:to]
+	if len(w) >= 40 && bytes.IndexAny(w, "+/") >= 0 && bytes.Count(w, []byte("/"))*10 <= len(w) && random(w, 40) {
+		s.add(Opaque, "a long random-looking word", from, to)
+		return
+	}
+	if len(w) >= 8 {
+		s.base64(from, to)
+	}
+}
+
+// word judges one word.
+func (s *scanner) word(from, to int, seen uint16) {
 	t := s.t
 	if s.branded(from, to) {
 		return
@@ -79,19 +101,11 @@ func (s *scanner) word(from, to, wide int, seen uint16) {
 		s.iban(from)
 		s.taxCodes(from, to)
 	}
-	if wide-from < 12 || wide == to && seen&(isUpper|isDigit) == 0 || isUUID(t, from) || reference(t[from:to]) {
+	if to-from < 20 || isUUID(t, from) || reference(t[from:to]) {
 		return
 	}
 	if random(t[from:to], 20) || longest(t[from:to]) >= 32 && random(t[from:to], 32) {
 		s.add(Opaque, "a long random-looking word", from, to)
-		return
-	}
-	if wide-from >= 40 && bytes.Count(t[from:wide], []byte("/"))*10 <= wide-from && random(t[from:wide], 40) {
-		s.add(Opaque, "a long random-looking word", from, wide)
-		return
-	}
-	if wide == to {
-		s.base64(from, to)
 	}
 }
 
