@@ -82,7 +82,7 @@ func (s *scanner) segmentEnd(i int) int {
 // segment judges what may be base64 as a whole.
 func (s *scanner) segment(from, to int) {
 	w := s.t[from:to]
-	if len(w) >= 40 && bytes.IndexAny(w, "+/") >= 0 && bytes.Count(w, []byte("/"))*10 <= len(w) && random(w, 40) {
+	if len(w) >= 40 && bytes.ContainsAny(w, "+/") && bytes.Count(w, []byte("/"))*10 <= len(w) && random(w, 40) {
 		s.add(Opaque, "a long random-looking word", from, to)
 		return
 	}
