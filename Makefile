@@ -86,8 +86,9 @@ bench: engine build ## Measure Waybill beside the raw ceiling of this machine; w
 ##@ Keep
 
 .PHONY: docs
-docs: ## Make docs/cli.md and docs/configuration.md anew from the programs
+docs: engine ## Make the references of commands, settings and the ledger's columns anew from the programs
 	@go test ./internal/cli -update
+	@go test ./internal/ledger -run TestTheDictionary -update
 
 .PHONY: clean
 clean: ## Remove what was built; the engine stays in the cache, data in waybill-data

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/sealed"
 )
@@ -27,6 +28,8 @@ func main() {
 	var keys *sealed.Keyring
 	var proxyFlags process.Proxy
 	var proxy *egress.Proxy
+	var redaction process.Redaction
+	var onRecord *redact.Redactor
 	os.Exit(process.Execute(process.StageCommand{
 		Name:  "dispatcher",
 		Short: "Make the attempts: send each delivery as a signed HTTP request",
@@ -43,6 +46,7 @@ Run any number beside each other.`,
 			f.StringSliceVar(&allow, "egress-allow", nil, "addresses that may be called although they are not public: CIDRs, comma-separated")
 			process.BindKeys(f, &keyFile, "one of the two is required")
 			proxyFlags.Bind(f)
+			redaction.Bind(f)
 			f.StringVar(&name, "name", "", "this dispatcher's name on record, unique among all (default: host name and a random part)")
 			f.IntVar(&concurrency, "concurrency", 0, "deliveries in hand at once per consumer (0: 2048)")
 		},
@@ -54,6 +58,9 @@ Run any number beside each other.`,
 				return fmt.Errorf("--egress-allow: %w", err)
 			}
 			if proxy, err = proxyFlags.Parse(policy); err != nil {
+				return err
+			}
+			if onRecord, err = redaction.Load(); err != nil {
 				return err
 			}
 			if keys, err = process.LoadKeys(keyFile); err == nil && keys == nil {
@@ -71,7 +78,7 @@ Run any number beside each other.`,
 			}
 			view := registry.NewView(env.JS, env.Log)
 			stage, err := dispatcher.New(ctx, dispatcher.StageOptions{NC: env.NATS, View: view, Name: name, Keys: keys,
-				Egress: policy, Proxy: proxy, ProxyNames: proxyFlags.Names,
+				Egress: policy, Proxy: proxy, ProxyNames: proxyFlags.Names, Redact: onRecord,
 				Partitions: env.Settings.Partitions, Concurrency: concurrency, DrainTimeout: env.Settings.Drain,
 				Log: env.Log, Metrics: env.Metrics, Tracer: env.Tracer})
 			if err != nil {

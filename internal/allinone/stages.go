@@ -63,7 +63,7 @@ func (w *Waybill) startDispatcher(ctx context.Context, view *registry.View) erro
 		NC: nc, View: view,
 		Name: w.name, Exclusive: true, // see installationName
 		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain, Group: w.groups(),
-		Keys: w.keys, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names,
+		Keys: w.keys, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names, Redact: w.redact,
 		Tracer: w.tracer, Log: w.stageLog("dispatcher"), Metrics: w.metrics,
 	})
 	if err != nil {
@@ -93,7 +93,7 @@ func (w *Waybill) startEscalator(ctx context.Context, _ *registry.View) error {
 	if err != nil {
 		return err
 	}
-	sender := channel.NewSender(channel.Options{Egress: w.egress, NC: nc, RootCAs: w.o.RootCAs, Software: version.Software})
+	sender := channel.NewSender(channel.Options{Egress: w.egress, NC: nc, RootCAs: w.o.RootCAs, Redact: w.redact, Software: version.Software})
 	w.cleanup.Push("escalator's connections", time.Second, func(context.Context) error { sender.Close(); return nil })
 	e, err := escalator.New(ctx, escalator.Options{NC: nc, Name: w.name, Sender: sender, Keys: w.keys, DrainTimeout: w.o.Drain,
 		Link: func(id string) string { return "http://" + w.addresses.HTTP + "/v1/escalations/" + id },
@@ -112,7 +112,7 @@ func (w *Waybill) startWatchdog(ctx context.Context, _ *registry.View) error {
 	if err != nil {
 		return err
 	}
-	sender := channel.NewSender(channel.Options{Egress: w.egress, NC: nc, RootCAs: w.o.RootCAs, Software: version.Software})
+	sender := channel.NewSender(channel.Options{Egress: w.egress, NC: nc, RootCAs: w.o.RootCAs, Redact: w.redact, Software: version.Software})
 	w.cleanup.Push("watchdog's connections", time.Second, func(context.Context) error { sender.Close(); return nil })
 	dog, err := watchdog.New(watchdog.Options{NC: nc, Name: w.name, Sender: sender, Keys: w.keys, Partitions: w.partitions,
 		Link: func(id string) string { return "http://" + w.addresses.HTTP + "/v1/escalations/" + id },

@@ -24,6 +24,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/engine"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/internal/tracing"
 	"github.com/waybill-dev/waybill/streams"
@@ -42,13 +43,14 @@ type Options struct {
 	Sync             Sync   // of the embedded NATS server
 	EgressAllow      []string
 	EgressProxy      process.Proxy
-	RootCAs          *x509.CertPool // Optional: verify the servers of escalation channels instead of the system's
-	SecretsKeyFile   string         // Optional: the environment's keys, or a file in the data directory
-	Partitions       int            // 0: what the data has, or 1
-	Drain            time.Duration  // how long a stop waits for a stage's work in hand
-	DebugHTTP        string         // Optional: where to serve Go's profiles, on loopback
-	OTLP             string         // Optional: where to send traces
-	AddressesFile    string         // Optional: where to write the addresses besides the data directory
+	Redaction        process.Redaction // what of receivers' answers goes on record
+	RootCAs          *x509.CertPool    // Optional: verify the servers of escalation channels instead of the system's
+	SecretsKeyFile   string            // Optional: the environment's keys, or a file in the data directory
+	Partitions       int               // 0: what the data has, or 1
+	Drain            time.Duration     // how long a stop waits for a stage's work in hand
+	DebugHTTP        string            // Optional: where to serve Go's profiles, on loopback
+	OTLP             string            // Optional: where to send traces
+	AddressesFile    string            // Optional: where to write the addresses besides the data directory
 	Log              zerolog.Logger
 }
 
@@ -57,6 +59,7 @@ type Waybill struct {
 	o          Options
 	egress     egress.Policy
 	proxy      *egress.Proxy // Optional
+	redact     *redact.Redactor
 	keys       *sealed.Keyring
 	checkKeys  func(context.Context) error
 	log        zerolog.Logger
@@ -92,6 +95,10 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 	if err != nil {
 		return nil, err
 	}
+	policyOnRecord, err := o.Redaction.Load()
+	if err != nil {
+		return nil, err
+	}
 	if o.ClickHouseDSN != "" {
 		db, err := ledger.New(o.ClickHouseDSN) // connects to nothing yet
 		if err != nil {
@@ -105,7 +112,7 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 			return nil, err
 		}
 	}
-	w = &Waybill{o: o, egress: policy, proxy: proxy, log: o.Log, metrics: process.NewMetrics(), failed: make(chan struct{})}
+	w = &Waybill{o: o, egress: policy, proxy: proxy, redact: policyOnRecord, log: o.Log, metrics: process.NewMetrics(), failed: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.cleanup.Run(w.log))

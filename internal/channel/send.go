@@ -83,6 +83,8 @@ type Options struct {
 	RootCAs *x509.CertPool
 	// Timeout bounds one try. Default: DefaultTimeout.
 	Timeout time.Duration
+	// Redact says what of a server's words may be shown. Default: redact.Default.
+	Redact *redact.Redactor
 	// Software is the User-Agent.
 	Software string
 }
@@ -100,13 +102,16 @@ func NewSender(o Options) *Sender {
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
 	}
+	if o.Redact == nil {
+		o.Redact = redact.Default()
+	}
 	if o.Software == "" {
 		o.Software = "Waybill"
 	}
 	d := &net.Dialer{Timeout: o.Timeout, ControlContext: o.Egress.ControlContext}
 	t := &http.Transport{DialContext: d.DialContext, TLSClientConfig: tlsConfig(o.RootCAs, ""), TLSHandshakeTimeout: o.Timeout,
 		ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10}
-	return &Sender{o: o, dialer: d, redact: redact.Default(), http: &http.Client{Transport: t,
+	return &Sender{o: o, dialer: d, redact: o.Redact, http: &http.Client{Transport: t,
 		// A redirect would carry what we say to an address that nobody configured.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }

@@ -17,7 +17,7 @@ const eventTypeExample = "waybill event-type set 'lab_result.>' --deliver-within
 func eventTypeCommand(s stdio) *cobra.Command {
 	return group("event-type", "Set deadlines and policies by event type",
 		"  "+eventTypeExample+"\n  waybill event-type list",
-		eventTypeSet(s), eventTypeList(s), eventTypeShow(s), eventTypeDelete(s))
+		eventTypeSet(s), eventTypeList(s), eventTypeShow(s), eventTypeDelete(s), eventTypeLint(s))
 }
 
 func eventTypeSet(s stdio) *cobra.Command {

@@ -49,6 +49,7 @@ Exit status: 0 done, 1 failed, 2 wrong use.`,
 		escalationPolicyCommand(s),
 		channelCommand(s),
 		keyCommand(s),
+		redactCommand(s),
 		streamsCommand(s),
 		doctorCommand(s),
 	)

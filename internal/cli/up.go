@@ -40,6 +40,7 @@ func (f *upFlags) bind(flags *pflag.FlagSet, level string) {
 	flags.StringSliceVar(&f.o.EgressAllow, "egress-allow", nil, "networks (CIDR) that may be called although they are private, loopback or otherwise special; repeatable, comma-separated")
 	flags.StringVar(&f.caFile, "ca-file", "", "certificates (PEM) that the servers of escalation channels are verified with, besides the system's")
 	f.o.EgressProxy.Bind(flags)
+	f.o.Redaction.Bind(flags)
 	process.BindKeys(flags, &f.o.SecretsKeyFile, "default: DATA/keys/secrets.key, made at the first start")
 	flags.IntVar(&f.o.Partitions, "partitions", 0, "partitions of the delivery queues, 1 to 100; never fewer than before (default: what the data has, or 1)")
 	flags.DurationVar(&f.o.Drain, "drain-timeout", 5*time.Second, "how long an orderly stop waits for attempts under way")

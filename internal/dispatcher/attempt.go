@@ -41,10 +41,9 @@ type Options struct {
 	MaxIdlePerHost int           // Idle connections kept per receiver. Default 1024.
 	IdleTimeout    time.Duration // How long one is kept. Default 90 s.
 
-	// Redact cleans what a receiver sent before it goes on record. Its input is
-	// valid UTF-8; it returns what is left and how many places it removed.
+	// Redact says what of a receiver's answer goes on record.
 	// Default: redact.Default.
-	Redact func([]byte) ([]byte, int)
+	Redact *redact.Redactor
 
 	// Proxy is asked for tunnels to every receiver whose endpoint names no other.
 	// Optional. It gets checked addresses, or with ProxyNames host names, which it
@@ -69,6 +68,7 @@ type Request struct {
 	Connection *registry.Connection        // nil: as every other endpoint connects
 	OAuth2     *registry.ClientCredentials // nil: Header has what there is of authorization
 	Sensitive  []string                    // Values that MUST NOT go on record, whatever the receiver answers.
+	Payload    []byte                      // Of Body, what MUST NOT go on record either.
 
 	token      string // Set by Try.
 	tokenFresh bool   // It was got for this attempt.
@@ -100,7 +100,7 @@ type Result struct {
 	ResponseHeaders map[string]string // Lower-case names; only those worth keeping.
 	Excerpt         string            // First 1 KiB of the body after redaction; valid UTF-8.
 	ResponseBytes   int64             // Body bytes read.
-	Redactions      int               // Places removed from headers and excerpt.
+	Redacted        redact.Counts     // Pieces removed from headers, excerpt and error, by kind.
 	Truncated       bool              // The body went on, or broke off, beyond ResponseBytes.
 	RetryAfter      time.Duration     // From 429 and 503; 0 when absent or not sensible.
 }
@@ -131,7 +131,7 @@ func NewClient(o Options) *Client {
 	setDefault(&o.MaxIdlePerHost, defaultIdle)
 	setDefault(&o.IdleTimeout, defaultIdleTimeout)
 	if o.Redact == nil {
-		o.Redact = redact.Default().Redact
+		o.Redact = redact.Default()
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -192,7 +192,8 @@ func (c *Client) Try(ctx context.Context, r Request) Result {
 	res := Result{StartedAt: x.started}
 
 	if err := c.opts.Egress.CheckURL(r.URL); err != nil {
-		res.fail(OutcomeAddressBlocked, safeText(err.Error(), nil))
+		res.fail(OutcomeAddressBlocked, safeText(err.Error()))
+		c.cleanError(r, &res)
 		res.Total = c.opts.Now().Sub(x.started)
 		return res
 	}
@@ -204,6 +205,7 @@ func (c *Client) Try(ctx context.Context, r Request) Result {
 	now := c.opts.Now()
 	res.Total = now.Sub(x.started)
 	x.report(&res, now)
+	c.cleanError(r, &res)
 	return res
 }
 
@@ -217,7 +219,7 @@ func (c *Client) authorize(ctx context.Context, r *Request, x *exchange, res *Re
 	value, fresh, err := c.token(ctx, *r, x.limit)
 	res.Auth = c.opts.Now().Sub(x.started)
 	if err != nil {
-		res.fail(OutcomeAuthFailure, safeText(err.Error(), nil))
+		res.fail(OutcomeAuthFailure, safeText(err.Error()))
 		if ctx.Err() != nil {
 			if o, text, ok := ended(ctx, x.limit); ok && o == OutcomeInterrupted {
 				res.fail(o, text)
@@ -236,7 +238,7 @@ func (c *Client) authorize(ctx context.Context, r *Request, x *exchange, res *Re
 func (c *Client) exchange(ctx context.Context, cancel context.CancelFunc, r Request, x *exchange, res *Result) {
 	transport, release, err := c.transportOf(r.Owner, r.Connection)
 	if err != nil {
-		res.fail(OutcomeConnectionFailed, safeText(err.Error(), nil))
+		res.fail(OutcomeConnectionFailed, safeText(err.Error()))
 		return
 	}
 	defer release()
@@ -250,7 +252,7 @@ func (c *Client) exchange(ctx context.Context, cancel context.CancelFunc, r Requ
 		_ = resp.Body.Close()
 		res.fail(OutcomeBadResponse, earlyText)
 	default:
-		c.readResponse(ctx, resp, x.limit, r.Sensitive, res)
+		c.readResponse(ctx, resp, x.limit, r, res)
 	}
 	if r.OAuth2 != nil && res.Status == http.StatusUnauthorized {
 		c.tokens.reject(r.Owner, r.token)

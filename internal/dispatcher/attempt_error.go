@@ -61,9 +61,9 @@ func outcomeOf(ctx context.Context, err error, x *exchange) (Outcome, string) {
 	interim, _ := x.interimSeen()
 	switch {
 	case errors.As(err, &proxy):
-		return OutcomeConnectionFailed, safeText(proxy.Error(), nil)
+		return OutcomeConnectionFailed, safeText(proxy.Error())
 	case errors.As(err, &blocked):
-		return OutcomeAddressBlocked, safeText(blocked.Error(), nil)
+		return OutcomeAddressBlocked, safeText(blocked.Error())
 	case errors.As(err, &dns):
 		return OutcomeDNSFailure, dnsText(dns)
 	case errors.As(err, &handshake):
@@ -89,9 +89,9 @@ func otherOutcome(err error, x *exchange) (Outcome, string) {
 	switch {
 	case errors.As(err, &op) && op.Op == "remote error":
 		// In TLS 1.3 a receiver refuses a client certificate after the handshake.
-		return OutcomeTLSFailure, safeText(fmt.Sprintf("the receiver ended the TLS session: %v", op.Err), nil)
+		return OutcomeTLSFailure, safeText(fmt.Sprintf("the receiver ended the TLS session: %v", op.Err))
 	case errors.As(err, &op):
-		return OutcomeConnectionFailed, safeText(fmt.Sprintf("%s failed: %v", op.Op, op.Err), nil)
+		return OutcomeConnectionFailed, safeText(fmt.Sprintf("%s failed: %v", op.Op, op.Err))
 	case strings.Contains(err.Error(), "connection error:"): // HTTP/2: the peer broke the protocol.
 		return OutcomeBadResponse, "the answer is not valid HTTP/2, or its headers are larger than the limit"
 	case strings.Contains(err.Error(), "headers exceeded"), strings.Contains(err.Error(), "header list"):
@@ -101,7 +101,7 @@ func otherOutcome(err error, x *exchange) (Outcome, string) {
 	case x.answered():
 		return OutcomeBadResponse, "the answer is not valid HTTP"
 	}
-	return OutcomeConnectionFailed, safeText(err.Error(), nil)
+	return OutcomeConnectionFailed, safeText(err.Error())
 }
 
 func handshakeOutcome(err error) (Outcome, string) {
@@ -112,17 +112,17 @@ func handshakeOutcome(err error) (Outcome, string) {
 	if errors.As(err, &record) {
 		return OutcomeTLSFailure, "TLS handshake failed: the receiver does not speak TLS on this port"
 	}
-	return OutcomeTLSFailure, safeText("TLS handshake failed: "+err.Error(), nil)
+	return OutcomeTLSFailure, safeText("TLS handshake failed: " + err.Error())
 }
 
 func dnsText(e *net.DNSError) string {
 	switch {
 	case e.IsNotFound:
-		return safeText("DNS: no such host: "+e.Name, nil)
+		return safeText("DNS: no such host: " + e.Name)
 	case e.IsTimeout:
-		return safeText("DNS: no answer in time for "+e.Name, nil)
+		return safeText("DNS: no answer in time for " + e.Name)
 	}
-	return safeText("DNS: "+e.Err+": "+e.Name, nil)
+	return safeText("DNS: " + e.Err + ": " + e.Name)
 }
 
 // isEOF reports an orderly end of the connection. net/http has an unexported

@@ -6,14 +6,18 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
+
+	"github.com/waybill-dev/waybill/internal/redact"
 )
 
 const (
-	maxExcerpt = 1 << 10
+	maxExcerpt = redact.MaxExcerpt
 
 	// excerptWindow is how much of the body is redacted to yield the excerpt. It is
 	// larger than the excerpt, so that a secret at the excerpt's end is seen whole.
@@ -33,24 +37,13 @@ type bodyBuffer [excerptWindow + 1024]byte
 // readResponse reads a bounded part of the body, so that the connection can be
 // used again after a normal answer, and closes it. Closing with data left drops
 // the connection (HTTP/1) or resets the stream (HTTP/2); nothing is drained.
-func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit time.Time, sensitive []string, res *Result) {
+func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit time.Time, r Request, res *Result) {
 	res.GotResponse = true
 	res.Status = resp.StatusCode
 	res.HTTPVersion = strconv.Itoa(resp.ProtoMajor) + "." + strconv.Itoa(resp.ProtoMinor)
 	res.setOutcome(StatusOutcome(resp.StatusCode))
-	clean := func(b []byte) []byte {
-		b, own := withoutValues(b, sensitive)
-		out, removed := c.opts.Redact(b)
-		res.Redactions += own + removed
-		return out
-	}
+	clean := c.cleaner(r, res)
 	res.ResponseHeaders = keepHeaders(resp.Header, clean)
-	for name, v := range res.ResponseHeaders {
-		if cut, n := withoutValues([]byte(v), sensitive); n > 0 {
-			res.ResponseHeaders[name] = string(cut)
-			res.Redactions += n
-		}
-	}
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
 		res.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), c.opts.Now())
 	}
@@ -75,33 +68,42 @@ func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit ti
 			res.fail(bodyOutcome(ctx, limit, err))
 		}
 	}
-	if e := resp.Header.Get("Content-Encoding"); e == "" || strings.EqualFold(e, "identity") {
-		res.Excerpt = excerpt(head, res.Truncated || n > int64(len(head)), clean)
+	most := c.opts.Redact.Excerpt(r.Owner)
+	if e := resp.Header.Get("Content-Encoding"); most > 0 && (e == "" || strings.EqualFold(e, "identity")) {
+		res.Excerpt = excerpt(head, res.Truncated || n > int64(len(head)), most, clean.text)
 	}
 }
 
-// minSensitive keeps a header's value such as "1" from being cut out of all text.
-const minSensitive = 6
+// cleaner takes out of a receiver's words what must not go on record, and counts it.
+type cleaner struct {
+	policy *redact.Redactor
+	known  redact.Known
+	count  *redact.Counts
+}
 
-// sensitiveStart is how much of a value at the end of the window is known for it.
-const sensitiveStart = 64
+func (c *Client) cleaner(r Request, res *Result) cleaner {
+	return cleaner{c.opts.Redact, redact.Known{Values: r.Sensitive, Payload: r.Payload}, &res.Redacted}
+}
 
-// withoutValues cuts out what the endpoint keeps secret, which receivers that
-// echo a request would put on record.
-func withoutValues(b []byte, values []string) (out []byte, removed int) {
-	for _, v := range values {
-		if len(v) < minSensitive {
-			continue
-		}
-		if n := bytes.Count(b, []byte(v)); n > 0 {
-			b, removed = bytes.ReplaceAll(b, []byte(v), []byte("[redacted]")), removed+n
-		}
-		// A long one may be cut off by the window.
-		if i := bytes.Index(b, []byte(v[:min(len(v), sensitiveStart)])); i >= 0 && strings.HasPrefix(v, string(b[i:])) {
-			b, removed = append(b[:i:i], "[redacted]"...), removed+1
-		}
+func (c cleaner) text(b []byte) []byte {
+	out, found := c.policy.Clean(b, c.known)
+	c.count.Add(found)
+	return out
+}
+
+// id cleans a value in which long numbers and random words are what it is for.
+func (c cleaner) id(b []byte) []byte {
+	found := slices.DeleteFunc(c.policy.Find(b, c.known), func(f redact.Finding) bool { return f.Kind == redact.Number || f.Kind == redact.Opaque })
+	c.count.Add(found)
+	return redact.Replace(b, found)
+}
+
+// cleanError is the error as it may go on record: it may quote a URL, a
+// certificate or a name that a receiver chose.
+func (c *Client) cleanError(r Request, res *Result) {
+	if res.Err != "" {
+		res.Err = truncate(string(c.cleaner(r, res).text([]byte(truncate(res.Err, excerptWindow)))), maxErrorText)
 	}
-	return b, removed
 }
 
 var errBodyTooLong = errors.New("the body is longer than the limit")
@@ -125,17 +127,32 @@ func readBody(r io.Reader, buf *bodyBuffer, limit int64) (head []byte, n int64, 
 	}
 }
 
-// excerpt returns up to 1 KiB of b after redaction. When b is itself cut off, its
-// last word is dropped: it may be the start of a secret too short to recognise.
-func excerpt(b []byte, cut bool, redact func([]byte) []byte) string {
+// excerpt returns up to most bytes of b after redaction. When b is itself cut
+// off, its end is dropped: it may be the start of a secret too short to recognise.
+func excerpt(b []byte, cut bool, most int, redact func([]byte) []byte) string {
 	if len(b) == 0 {
 		return ""
 	}
 	b = redact(bytes.ToValidUTF8(b, []byte("\uFFFD")))
 	if cut {
-		b = bytes.TrimRightFunc(b, func(r rune) bool { return !strings.ContainsRune(" \t\r\n\"'<>,;{}[]()", r) })
+		b = withoutEnd(b)
 	}
-	return truncate(strings.ToValidUTF8(string(b), "\uFFFD"), maxExcerpt)
+	return truncate(strings.ToValidUTF8(string(b), "\uFFFD"), most)
+}
+
+// withoutEnd drops the last word, and before it groups of digits, which may be
+// the first ones of a number.
+func withoutEnd(b []byte) []byte {
+	between := func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'<>,;{}[]()", r) }
+	b = bytes.TrimRightFunc(b, func(r rune) bool { return !between(r) })
+	for {
+		word := bytes.TrimRight(b, " \t()")
+		rest := bytes.TrimRightFunc(word, func(r rune) bool { return !between(r) })
+		if len(word) == len(rest) || bytes.IndexFunc(word[len(rest):], unicode.IsDigit) < 0 {
+			return b
+		}
+		b = rest
+	}
 }
 
 // truncate cuts s to at most n bytes without splitting a character.
@@ -149,9 +166,9 @@ func truncate(s string, n int) string {
 	return s[:n]
 }
 
-// keptHeader says whether a response header goes on record, and whether its value
-// is free text and must be redacted. The others are dates, numbers and ids, in
-// which long digit runs are normal.
+// keptHeader says whether a response header goes on record if the policy says
+// nothing, and whether its value is free text. The others are dates, numbers and
+// ids, in which long digit runs are normal.
 func keptHeader(name string) (keep, free bool) {
 	switch name {
 	case "Content-Type", "Content-Encoding", "Server", "Via":
@@ -160,21 +177,24 @@ func keptHeader(name string) (keep, free bool) {
 		"X-Correlation-Id", "X-Amzn-Trace-Id", "X-Amz-Cf-Id", "Cf-Ray", "Traceparent":
 		return true, false
 	}
-	return false, false
+	return false, true
 }
 
-func keepHeaders(h http.Header, redact func([]byte) []byte) map[string]string {
+func keepHeaders(h http.Header, clean cleaner) map[string]string {
 	kept := make(map[string]string, 4)
 	for name, values := range h {
 		keep, free := keptHeader(name)
+		if yes, set := clean.policy.Header(name); set {
+			keep = yes
+		}
 		if !keep || len(values) == 0 {
 			continue
 		}
-		clean := redact
-		if !free {
-			clean = nil
+		way := clean.id
+		if free {
+			way = clean.text
 		}
-		kept[strings.ToLower(name)] = truncate(printable(values[0], clean), maxHeaderValue)
+		kept[strings.ToLower(name)] = truncate(printable(values[0], way), maxHeaderValue)
 	}
 	return kept
 }
@@ -194,9 +214,11 @@ func printable(s string, redact func([]byte) []byte) string {
 	return strings.TrimSpace(s)
 }
 
-func safeText(s string, redact func([]byte) []byte) string {
-	return truncate(printable(s, redact), 300)
-}
+// maxErrorText bounds what goes on record of an error.
+const maxErrorText = 300
+
+// safeText is an error's text on its way to cleanError.
+func safeText(s string) string { return printable(s, nil) }
 
 // parseRetryAfter reads seconds or an HTTP date. What is negative, unreadable or
 // beyond maxRetryAfter counts as absent.

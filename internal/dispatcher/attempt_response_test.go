@@ -65,17 +65,25 @@ func TestOnlyHeadersWorthKeepingAreKept(t *testing.T) {
 	h := http.Header{
 		"Content-Type": {"text/plain", "second"}, "Set-Cookie": {"session=hush"}, "Authorization": {"hush"},
 		"Server": {"nginx Bearer abcdefgh123"}, "X-Request-Id": {"123456789012"}, "Location": {"https://x/?hush"},
-		"Via": {"a\x01b" + strings.Repeat("é", 400)},
+		"Via": {"a\x01b" + strings.Repeat("é", 400)}, "X-Error": {"no jane@example.com"}, "Request-Id": {"jane@example.com"}, "Date": {"today"},
+		"Content-Length": {"17"},
 	}
-	r := redact.Default()
-	got := keepHeaders(h, func(b []byte) []byte { out, _ := r.Redact(b); return out })
-	if got["content-type"] != "text/plain" || got["server"] != "nginx Bearer [credentials]" || got["x-request-id"] != "123456789012" {
+	policy, err := redact.New(redact.Policy{Headers: []string{"x-error"}, DropHeaders: []string{"Date"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var counts redact.Counts
+	got := keepHeaders(h, cleaner{policy, redact.Known{}, &counts})
+	if got["x-error"] != "no [email]" || got["request-id"] != "[email]" || counts["email"] != 2 || got["content-length"] != "17" {
+		t.Errorf("kept %v, counted %v", got, counts)
+	}
+	if got["content-type"] != "text/plain" || got["server"] != "nginx Bearer [secret]" || got["x-request-id"] != "123456789012" {
 		t.Errorf("kept %v", got)
 	}
 	if v := got["via"]; !strings.HasPrefix(v, "a b") || len(v) > maxHeaderValue || !utf8.ValidString(v) {
 		t.Errorf("via is %q", v)
 	}
-	if len(got) != 4 {
+	if len(got) != 7 {
 		t.Errorf("kept %v", got)
 	}
 }
@@ -118,14 +126,27 @@ func TestAnExcerptNeverEndsWithinASecret(t *testing.T) {
 	const secret = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.s"
 	for pad := 0; pad < 1200; pad += 13 {
 		body := strings.Repeat(".", pad/2) + strings.Repeat(" ", pad-pad/2) + secret + " tail"
-		got := excerpt([]byte(body), false, clean)
+		got := excerpt([]byte(body), false, maxExcerpt, clean)
 		if strings.Contains(got, "eyJh") || len(got) > maxExcerpt {
 			t.Fatalf("with %d bytes before it, the secret shows: %q", pad, got)
 		}
 		for cut := pad + 4; cut < pad+len(secret); cut += 11 {
-			if got := excerpt([]byte(body[:cut]), true, clean); strings.Contains(got, "eyJ") {
+			if got := excerpt([]byte(body[:cut]), true, maxExcerpt, clean); strings.Contains(got, "eyJ") {
 				t.Fatalf("cut at %d of %d, the secret shows: %q", cut, len(body), got)
 			}
+		}
+	}
+}
+
+func TestANumberCutOffByTheEndIsDroppedWithItsFirstGroups(t *testing.T) {
+	for body, want := range map[string]string{
+		"card 4111 1111":             "card ",
+		"card (4111) 1111 1":         "card (",
+		"no such order: o_1, retry ": "no such order: o_1, retry ",
+		`{"code":"E1","card":"4111`:  `{"code":"E1","card":"`,
+	} {
+		if got := excerpt([]byte(body), true, maxExcerpt, func(b []byte) []byte { return b }); got != want {
+			t.Errorf("%q gives %q, want %q", body, got, want)
 		}
 	}
 }
@@ -133,7 +154,7 @@ func TestAnExcerptNeverEndsWithinASecret(t *testing.T) {
 func FuzzExcerpt(f *testing.F) {
 	f.Add([]byte("caf\xe9 123456789"), true)
 	f.Fuzz(func(t *testing.T, b []byte, cut bool) {
-		got := excerpt(b, cut, func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("é"), []byte("\xff")) })
+		got := excerpt(b, cut, maxExcerpt, func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("é"), []byte("\xff")) })
 		if !utf8.ValidString(got) || len(got) > maxExcerpt {
 			t.Fatalf("%q", got)
 		}

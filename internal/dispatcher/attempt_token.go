@@ -122,11 +122,11 @@ func (c *Client) fetchToken(ctx context.Context, r Request, limit time.Time, hav
 func (c *Client) requestToken(ctx context.Context, r Request, limit time.Time) (value string, life time.Duration, err error) {
 	o := r.OAuth2
 	if err := c.opts.Egress.CheckURL(o.TokenURL); err != nil {
-		return "", 0, tokenError(safeText(err.Error(), nil))
+		return "", 0, tokenError(safeText(err.Error()))
 	}
 	transport, release, err := c.transportOf(r.Owner+" token", tokenConnection(r.Connection))
 	if err != nil {
-		return "", 0, tokenError(safeText(err.Error(), nil))
+		return "", 0, tokenError(safeText(err.Error()))
 	}
 	defer release()
 	x := &exchange{now: c.opts.Now, started: c.opts.Now(), limit: limit}

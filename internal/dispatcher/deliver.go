@@ -217,7 +217,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		return stage.Settlement{}, err
 	}
 	result := d.try(ctx, mine, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout, Owner: endpoint.ID,
-		Connection: p.opened.Connection, OAuth2: p.opened.OAuth2, Sensitive: p.opened.Sensitive})
+		Connection: p.opened.Connection, OAuth2: p.opened.OAuth2, Sensitive: p.opened.Sensitive, Payload: event.Data})
 	at.leave(result.Total)
 	permit.done(result.Outcome)
 	endSpan(span, result)

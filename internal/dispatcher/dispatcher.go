@@ -20,6 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/endpointhealth"
 	"github.com/waybill-dev/waybill/internal/ids"
+	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/retry"
 	"github.com/waybill-dev/waybill/internal/sealed"
@@ -44,15 +45,16 @@ type StageOptions struct {
 	Name      string
 	Exclusive bool
 
-	Partitions   int             // of DELIVERIES and RETRY; the same in every stage
-	Keys         *sealed.Keyring // open what endpoints keep secret
-	Egress       egress.Policy   // which addresses may be called
-	Proxy        *egress.Proxy   // Optional, see Options
-	ProxyNames   bool            // Optional, see Options
-	Concurrency  int             // Optional: messages in hand per consumer. Default 2048.
-	DrainTimeout time.Duration   // how long a stop waits for attempts under way
-	Group        bool            // Optional: store together what comes together, see stage.NewGroupingPublisher
-	Client       *Client         // Optional: made from Egress
+	Partitions   int              // of DELIVERIES and RETRY; the same in every stage
+	Keys         *sealed.Keyring  // open what endpoints keep secret
+	Egress       egress.Policy    // which addresses may be called
+	Proxy        *egress.Proxy    // Optional, see Options
+	ProxyNames   bool             // Optional, see Options
+	Concurrency  int              // Optional: messages in hand per consumer. Default 2048.
+	DrainTimeout time.Duration    // how long a stop waits for attempts under way
+	Group        bool             // Optional: store together what comes together, see stage.NewGroupingPublisher
+	Client       *Client          // Optional: made from Egress
+	Redact       *redact.Redactor // Optional: what of answers goes on record. Default redact.Default
 	Random       func() float64
 	Now          func() time.Time // Optional: this machine's clock. Default time.Now.
 	Software     string           // Optional: version.Software
@@ -94,8 +96,11 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 	if o.Random == nil {
 		o.Random = retry.Random
 	}
+	if o.Redact == nil {
+		o.Redact = redact.Default()
+	}
 	if o.Client == nil {
-		o.Client = NewClient(Options{Egress: o.Egress, Proxy: o.Proxy, ProxyNames: o.ProxyNames, UserAgent: o.Software})
+		o.Client = NewClient(Options{Egress: o.Egress, Redact: o.Redact, Proxy: o.Proxy, ProxyNames: o.ProxyNames, UserAgent: o.Software})
 	}
 	d := &Dispatcher{o: o, boot: ids.New("", time.Now()), log: o.Log, view: o.View, client: o.Client,
 		gates: newGates(o.Concurrency*3/4, o.View.Enabled)}
@@ -108,7 +113,7 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 		return nil, fmt.Errorf("dispatcher: comparing clocks: %w", err)
 	}
 	d.late = newLateness(o.Partitions, d.clock.Now)
-	d.metrics = newMetrics(o.Metrics, d.gates.inFlight, d.late)
+	d.metrics = newMetrics(o.Metrics, d.gates.inFlight, d.late, o.Redact)
 	d.breakers = newBreakers(o.Random, d.clock.Now, d.breakerChanged)
 	if d.store, err = registry.OpenStore(ctx, js); err != nil {
 		return nil, err

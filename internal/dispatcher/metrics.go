@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -24,6 +25,7 @@ type metrics struct {
 	deadLetters *prometheus.CounterVec
 	aside       *prometheus.CounterVec
 	breakers    prometheus.Gauge
+	redactions  *prometheus.CounterVec
 	locked      prometheus.Counter
 }
 
@@ -32,7 +34,7 @@ func longBuckets() []float64 {
 	return []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 36 * 3600}
 }
 
-func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness) *metrics {
+func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness, policy *redact.Redactor) *metrics {
 	m := &metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_attempts_total",
 			Help: "Attempts made, by outcome and class."}, []string{"outcome", "class"}),
@@ -52,6 +54,8 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness) 
 			Help: "Times that a delivery was moved aside because its endpoint could not be called, by why: cap, rate, breaker or key."}, []string{"why"}),
 		breakers: prometheus.NewGauge(prometheus.GaugeOpts{Name: "waybill_breakers_open",
 			Help: "Endpoints that keep failing, so that this dispatcher sends them probes only. The log says which."}),
+		redactions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_redactions_total",
+			Help: "Pieces of receivers' answers that were kept off the record, by kind: see docs/redaction.md."}, []string{"kind"}),
 		locked: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_waiting_for_key_total",
 			Help: "Times that a delivery was put off because its endpoint's secrets cannot be opened with the keys at hand."}),
 	}
@@ -65,10 +69,13 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness) 
 	for _, why := range []string{asideCap, asideRate, asideBreaker, asideKey} {
 		m.aside.WithLabelValues(why)
 	}
+	for _, k := range append(redact.Kinds(), policy.OwnKinds()...) {
+		m.redactions.WithLabelValues(string(k))
+	}
 	for _, which := range []string{"first", "later"} {
 		m.queueDelay.WithLabelValues(which)
 	}
-	reg.MustRegister(m.attempts, m.duration, m.queueDelay, m.delivered, m.budgetLeft, m.deadLetters, m.aside, m.breakers, m.locked, late,
+	reg.MustRegister(m.attempts, m.duration, m.queueDelay, m.delivered, m.budgetLeft, m.deadLetters, m.aside, m.breakers, m.locked, m.redactions, late,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_attempts_in_flight", Help: "Requests under way."},
 			func() float64 { return float64(inFlight()) }))
 	return m
@@ -78,6 +85,9 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness) 
 // machine's; the task's are the clock's.
 func (m *metrics) attempted(task delivery.Delivery, r *record.Record, clock *stage.Clock) {
 	m.attempts.WithLabelValues(r.Outcome, r.Class).Inc()
+	for kind, n := range r.Redacted {
+		m.redactions.WithLabelValues(kind).Add(float64(n))
+	}
 	if Outcome(r.Outcome) == OutcomeUnknown {
 		return // nobody knows how long it took
 	}

@@ -23,7 +23,7 @@ func (d *Dispatcher) attemptRecord(task delivery.Delivery, p prospect, number in
 		HTTPVersion: res.HTTPVersion, TLSVersion: res.TLSVersion, PeerFingerprint: res.PeerFingerprint,
 		PayloadDigest: envelope.DigestHex(what.body), PayloadBytes: len(what.body), SignatureScheme: string(endpoint.Scheme),
 		SignedAt: what.signed.UTC().Truncate(time.Second), ResponseHeaders: res.ResponseHeaders, ResponseExcerpt: res.Excerpt,
-		ResponseBytes: res.ResponseBytes, ResponseTruncated: res.Truncated, Redactions: res.Redactions,
+		ResponseBytes: res.ResponseBytes, ResponseTruncated: res.Truncated, Redactions: res.Redacted.Total(), Redacted: res.Redacted,
 		Dispatcher: d.o.Name, Software: d.o.Software,
 	}
 	for _, k := range what.keys {

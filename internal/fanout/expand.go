@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/pkg/envelope"
@@ -71,8 +72,14 @@ func Expand(m stage.Message, endpoints matcher, now time.Time) expansion {
 
 func rejected(m stage.Message, tenant string, e envelope.Event, reason string, why error, now time.Time) expansion {
 	r := eventRecord(record.EventRejected, m, tenant, e, now)
-	r.Reason, r.Detail, r.NATSSubject = reason, clip(why.Error(), 500), clip(m.Subject, 300)
+	r.Reason, r.Detail, r.NATSSubject = reason, clip(safe(why), 500), clip(m.Subject, 300)
 	return expansion{records: []record.Record{r}}
+}
+
+// safe is an error without what it may quote of an event.
+func safe(why error) string {
+	text, _ := redact.Default().Text(why.Error())
+	return text
 }
 
 func accepted(m stage.Message, tenant string, e envelope.Event, endpoints matcher, now time.Time) expansion {

