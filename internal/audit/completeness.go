@@ -109,6 +109,16 @@ func ByDay(b Balance) Balance      { return Balance{Day: b.Day} }
 func ByEndpoint(b Balance) Balance { return Balance{Tenant: b.Tenant, EndpointID: b.EndpointID} }
 func Total(Balance) Balance        { return Balance{} }
 
+// Worst keeps the most endpoints: those with mismatches, then those with the most
+// dead letters, then those that are owed the most.
+func Worst(rows []Balance, most int) []Balance {
+	out := slices.Clone(rows)
+	slices.SortStableFunc(out, func(a, b Balance) int {
+		return cmp.Or(cmp.Compare(b.Mismatched, a.Mismatched), cmp.Compare(b.DeadLettered, a.DeadLettered), cmp.Compare(b.Accepted, a.Accepted))
+	})
+	return out[:min(most, len(out))]
+}
+
 // Events counts events by what became of them.
 type Events struct {
 	Accepted  uint64 `ch:"accepted" json:"accepted"`

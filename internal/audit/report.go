@@ -15,6 +15,8 @@ type Report struct {
 	Service      Service      `json:"service"`
 	Days         []Balance    `json:"days"`
 	Endpoints    []Balance    `json:"endpoints"`
+	// MoreEndpoints are not listed: those with the fewest troubles.
+	MoreEndpoints uint64 `json:"more_endpoints"`
 
 	Gaps        *Answer[Attempt] `json:"attempts_with_gaps"`
 	Duplicates  Duplicates       `json:"duplicates"`

@@ -136,3 +136,14 @@ func (db *DB) AuditFailures(ctx context.Context, f audit.Filter, limit int) (row
 		FROM `+from+" WHERE "+c.String()+" GROUP BY what, reason ORDER BY count DESC, what, reason", append(append([]any{}, args...), c.args...)...)
 	return rows, more, totals, err
 }
+
+// AuditAttemptGaps lists the attempts of a period whose outcome is unknown or
+// whose number is not on record.
+func (db *DB) AuditAttemptGaps(ctx context.Context, f audit.Filter, limit int) (rows []audit.Attempt, more uint64, err error) {
+	q := windowed{view: "audit_attempts", filter: f, time: "at", totals: "count() AS n", order: "at, event_id, endpoint_id, attempt", limit: limit,
+		only: "state IN ('unknown', 'missing')"}
+	type counted struct {
+		N uint64 `ch:"n"`
+	}
+	return overWindows[audit.Attempt](ctx, db, q, func(counted) {})
+}
