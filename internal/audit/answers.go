@@ -76,6 +76,7 @@ func OfFailures(f Filter, rows []Failure, more uint64, totals []FailureTotals) F
 		s.Count += t.Count
 		s.Told += t.Told
 		s.Within5Minutes += t.Within5Minutes
+		s.Broken += t.Broken
 		s.BeforeDeadline += t.BeforeDeadline
 		s.Acknowledged += t.Acknowledged
 		s.Open += t.Open
@@ -87,8 +88,11 @@ func OfFailures(f Filter, rows []Failure, more uint64, totals []FailureTotals) F
 	} else {
 		a.Notes = []string{fmt.Sprintf("No dead letter and no rejected event is on record: %s.", f)}
 	}
-	if n := s.Count - s.Within5Minutes; n > 0 {
-		a.warn("%s not told to anybody within 5 minutes: the promise was broken.", plural(n, "failure was", "failures were"))
+	if s.Broken > 0 {
+		a.warn("%s not told to anybody within 5 minutes: the promise was broken.", plural(s.Broken, "failure was", "failures were"))
+	}
+	if n := s.Count - s.Within5Minutes - s.Broken; n > 0 {
+		a.note("%s not told to anybody yet, and the 5 minutes are not over.", plural(n, "failure was", "failures were"))
 	}
 	return Failures{a, none(totals)}
 }

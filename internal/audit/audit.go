@@ -35,16 +35,24 @@ func (f Filter) String() string {
 	}
 	switch {
 	case !f.From.IsZero() && !f.To.IsZero():
-		parts = append(parts, "from "+When(f.From)+" to before "+When(f.To))
+		parts = append(parts, "from "+bound(f.From)+" to before "+bound(f.To))
 	case !f.From.IsZero():
-		parts = append(parts, "from "+When(f.From)+" on")
+		parts = append(parts, "from "+bound(f.From)+" on")
 	case !f.To.IsZero():
-		parts = append(parts, "before "+When(f.To))
+		parts = append(parts, "before "+bound(f.To))
 	}
 	if len(parts) == 0 {
 		return "the whole ledger"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// bound is the end of a period: a date, where it is a midnight.
+func bound(t time.Time) string {
+	if t.UTC().Equal(t.UTC().Truncate(24 * time.Hour)) {
+		return t.UTC().Format(time.DateOnly)
+	}
+	return When(t)
 }
 
 // When writes a time as this package does everywhere: UTC, milliseconds.

@@ -112,8 +112,11 @@ func FailureGrid(rows []Failure) Grid {
 		if r.TimeToHumanUS != nil {
 			told = Took(*r.TimeToHumanUS)
 		}
-		if r.Within5Minutes {
+		switch r.Promise {
+		case "kept":
 			within = "yes"
+		case "open":
+			told, within = "nobody yet", "not over"
 		}
 		if r.EscalatedInTime {
 			before = "yes"
@@ -147,9 +150,9 @@ func FailureGrid(rows []Failure) Grid {
 
 // FailureTotalGrid shows failures by reason.
 func FailureTotalGrid(rows []FailureTotals) Grid {
-	g := Grid{Header: []string{"WHAT", "REASON", "COUNT", "HUMAN TOLD", "WITHIN 5 MIN", "BEFORE DEADLINE", "ACKNOWLEDGED", "OPEN"}}
+	g := Grid{Header: []string{"WHAT", "REASON", "COUNT", "HUMAN TOLD", "WITHIN 5 MIN", "NOT WITHIN", "BEFORE DEADLINE", "ACKNOWLEDGED", "OPEN"}}
 	for _, r := range rows {
-		g.add(strings.ReplaceAll(r.What, "_", " "), r.Reason, number(r.Count), number(r.Told), number(r.Within5Minutes), number(r.BeforeDeadline), number(r.Acknowledged), number(r.Open))
+		g.add(strings.ReplaceAll(r.What, "_", " "), r.Reason, number(r.Count), number(r.Told), number(r.Within5Minutes), number(r.Broken), number(r.BeforeDeadline), number(r.Acknowledged), number(r.Open))
 	}
 	return g
 }

@@ -30,7 +30,7 @@ func WriteHTML(w io.Writer, r Report) error {
 		"when": When, "whenp": whenPtr, "took": Took, "n": thousands, "chart": DeliveryChart, "visible": visible,
 		"attempts": AttemptGrid, "repetitions": RepetitionGrid, "failures": FailureGrid, "failureTotals": FailureTotalGrid, "signed": SignedGrid,
 		"days": DayGrid, "changes": ChangeGrid, "replays": ReplayGrid, "balances": BalanceGrid, "mismatches": MismatchGrid,
-		"sections": sections, "states": states, "question": questionOf, "lower": strings.ToLower, "isNumber": isNumber,
+		"sections": sections, "states": states, "question": questionOf, "lower": strings.ToLower, "isNumber": isNumber, "numeric": numeric,
 		"date":        func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
 		"more":        func(n uint64, query string) map[string]any { return map[string]any{"N": n, "Query": query} },
 		"grid":        func(caption string, g Grid) map[string]any { return map[string]any{"Caption": caption, "Grid": g} },
@@ -60,4 +60,14 @@ func visible(s string) string {
 // isNumber says which cells align to the right.
 func isNumber(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789\u202f") == ""
+}
+
+// numeric says whether a column holds numbers only.
+func numeric(g Grid, column int) bool {
+	for _, r := range g.Rows {
+		if r[column] != "" && !isNumber(r[column]) {
+			return false
+		}
+	}
+	return len(g.Rows) > 0 && g.Rows[0][column] != ""
 }

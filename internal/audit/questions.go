@@ -46,7 +46,7 @@ func Questions() []Question {
 			Name: "integrity", View: "audit_integrity",
 			Asked: "Show that payloads were not altered.",
 			Proves: []string{
-				"The digest on record is the SHA-256 of the exact bytes that were signed and sent.",
+				"The digest on record is the SHA-256 of the exact bytes that were signed for the attempt, and sent if there was a connection.",
 				"The data is the same on every attempt: its digest is on record once, with event.accepted. The digests of two attempts differ because the body holds deliveryAttempt; two endpoints' attempts of one number have the same digest.",
 				"A payload from an archive whose digest is the one on record is, byte for byte, what was sent.",
 			},

@@ -42,10 +42,10 @@ func (o Objective) Share() string {
 		return "nothing to measure"
 	}
 	if o.Met == o.Of {
-		return "100 %"
+		return "100\u00a0%"
 	}
 	// Never rounded up to what was not reached.
-	return fmt.Sprintf("%.2f %%", float64(o.Met*10000/o.Of)/100)
+	return fmt.Sprintf("%.2f\u00a0%%", float64(o.Met*10000/o.Of)/100)
 }
 
 // Kept says whether it was met whole.
@@ -67,13 +67,14 @@ func ServiceOf(rows []Balance, failures []FailureTotals) Service {
 	for _, r := range failures {
 		f.Count += r.Count
 		f.Within5Minutes += r.Within5Minutes
+		f.Broken += r.Broken
 		f.BeforeDeadline += r.BeforeDeadline
 	}
 	return Service{Latency: LatencyOf(rows), Objectives: []Objective{
 		{Name: "delivered within the deadline", Met: t.WithinDeadline, Of: t.WithDeadline, Detail: "of the deliveries that had one and were owed in the period; those still pending count as not met"},
 		{Name: "delivered at all", Met: t.Delivered, Of: t.Accepted, Detail: "of the deliveries owed in the period"},
-		{Name: "a human told within 5 minutes of a failure", Met: f.Within5Minutes, Of: f.Count, Detail: "of the dead letters and rejected events of the period: the time a channel took the message"},
-		{Name: "a human told before the deadline", Met: f.BeforeDeadline, Of: f.Count, Detail: "of the same; where there was no deadline, that a human was told"},
+		{Name: "a human told within 5 minutes of a failure", Met: f.Within5Minutes, Of: f.Within5Minutes + f.Broken, Detail: "of the dead letters and rejected events of the period whose 5 minutes are over: the time a channel took the message"},
+		{Name: "a human told before the deadline", Met: f.BeforeDeadline, Of: f.Within5Minutes + f.Broken, Detail: "of the same; where there was no deadline, that a human was told"},
 	}}
 }
 

@@ -125,6 +125,7 @@ type Failure struct {
 	EscalationOutcome string     `ch:"escalation_outcome" json:"escalation_outcome"`
 	TimeToHumanUS     *int64     `ch:"time_to_human_us" json:"time_to_human_us"`
 	Within5Minutes    bool       `ch:"within_5_minutes" json:"within_5_minutes"`
+	Promise           string     `ch:"promise" json:"promise"` // that a human is told within 5 minutes: kept, broken, or open for now
 	EscalatedInTime   bool       `ch:"escalated_in_time" json:"escalated_in_time"`
 	IncidentID        string     `ch:"incident_id" json:"incident_id"`
 	AcknowledgedAt    *time.Time `ch:"acknowledged_at" json:"acknowledged_at"`
@@ -145,6 +146,7 @@ type FailureTotals struct {
 	Count          uint64 `ch:"count" json:"count"`
 	Told           uint64 `ch:"told" json:"told"`
 	Within5Minutes uint64 `ch:"within" json:"within_5_minutes"`
+	Broken         uint64 `ch:"broken" json:"promise_broken"`
 	BeforeDeadline uint64 `ch:"in_time" json:"escalated_in_time"`
 	Acknowledged   uint64 `ch:"acked" json:"acknowledged"`
 	Open           uint64 `ch:"open" json:"open"`

@@ -120,7 +120,7 @@ func (db *DB) AuditIndices(ctx context.Context) ([]audit.Mismatch, error) {
 		Twice uint64 `ch:"twice"`
 	}
 	// A block is whole when it counts as many rows as its span, none of them twice.
-	err := db.selectInto(ctx, "counting indices", &blocks, fmt.Sprintf(`SELECT block, count() AS n, min(idx) AS low, max(idx) AS high, sum(idx) AS total, n - uniqExact(idx) AS twice
+	err := db.selectInto(ctx, "counting indices", &blocks, fmt.Sprintf(`SELECT block, count() AS n, min(idx) AS low, max(idx) AS high, sum(idx) AS total, toUInt64(n - uniqExact(idx)) AS twice
 		FROM (SELECT idx, intDiv(idx, %d) AS block FROM records) GROUP BY block ORDER BY block`, indexBlock))
 	if err != nil {
 		return nil, err

@@ -131,7 +131,7 @@ func (db *DB) AuditFailures(ctx context.Context, f audit.Filter, limit int) (row
 	if rows, more, err = listed[audit.Failure](ctx, db, "reading failures", from, args, c, "failed_at, idx", limit); err != nil {
 		return nil, 0, nil, err
 	}
-	err = db.selectInto(ctx, "counting failures", &totals, `SELECT what, reason, count() AS count, countIf(escalated_at IS NOT NULL) AS told, countIf(within_5_minutes) AS within,
+	err = db.selectInto(ctx, "counting failures", &totals, `SELECT what, reason, count() AS count, countIf(escalated_at IS NOT NULL) AS told, countIf(within_5_minutes) AS within, countIf(promise = 'broken') AS broken,
 		countIf(escalated_in_time) AS in_time, countIf(acknowledged_by != '') AS acked, countIf(resolution IN ('open', 'replayed')) AS open
 		FROM `+from+" WHERE "+c.String()+" GROUP BY what, reason ORDER BY count DESC, what, reason", append(append([]any{}, args...), c.args...)...)
 	return rows, more, totals, err

@@ -37,14 +37,14 @@ func (db *DB) windows(ctx context.Context, f audit.Filter) ([]window, error) {
 	var out []window
 	held := uint64(0)
 	for _, h := range hours {
-		parts := int(h.Records/windowRecords) + 1
+		parts := int(h.Records/uint64(db.windowRecords)) + 1
 		step := time.Hour / time.Duration(parts)
 		for i := range parts {
 			from, to := h.Hour.Add(time.Duration(i)*step), h.Hour.Add(time.Duration(i+1)*step)
 			if i == parts-1 {
 				to = h.Hour.Add(time.Hour)
 			}
-			if n := len(out); n > 0 && parts == 1 && held+h.Records <= windowRecords {
+			if n := len(out); n > 0 && parts == 1 && held+h.Records <= uint64(db.windowRecords) {
 				out[n-1].to, held = to, held+h.Records
 				continue
 			}

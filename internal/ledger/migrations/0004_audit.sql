@@ -43,10 +43,10 @@ FROM
         length(ts) AS requests,
         arrayFilter(t -> t.6 NOT IN ('dns_failure', 'connection_refused', 'connection_failed', 'tls_failure', 'address_blocked', 'auth_failure'), ts) AS arrived,
         length(arrived) AS may_have_arrived,
-        arrayCount(t -> t.7 = 'delivered', ts) AS delivered,
+        toUInt64(arrayCount(t -> t.7 = 'delivered', ts)) AS delivered,
         if(delivered = 0, [], arrayFilter(t -> t.3 > arrayMin(arrayMap(x -> x.3, arrayFilter(x -> x.7 = 'delivered', ts))), ts)) AS later,
         length(later) AS after_success,
-        arrayCount(t -> t.5 != '', later) AS after_success_by_replay,
+        toUInt64(arrayCount(t -> t.5 != '', later)) AS after_success_by_replay,
         toInt64(after_success) - toInt64(after_success_by_replay) AS after_success_unexplained,
         arrayMin(arrayMap(t -> t.4, ts)) AS first_at,
         arrayMap((t, p) -> concat('attempt ', toString(t.2), ': ', multiIf(
@@ -84,6 +84,7 @@ SELECT
     attempts, replay_id, deliver_by, escalated_at, escalation_outcome,
     if(escalated_at IS NULL, NULL, dateDiff('microsecond', dead_lettered_at, escalated_at)) AS time_to_human_us,
     toBool(ifNull(time_to_human_us <= 300000000, false)) AS within_5_minutes,
+    multiIf(within_5_minutes, 'kept', escalated_at IS NULL AND failed_at > now64(9, 'UTC') - INTERVAL 5 MINUTE, 'open', 'broken') AS promise,
     escalated_in_time, incident_id, acknowledged_at, acknowledged_by, owner, resolution, resolved_at, resolved_by, resolution_reason, succeeded_at, idx
 FROM dead_letters
 UNION ALL
@@ -92,6 +93,7 @@ SELECT
     0 AS attempts, '' AS replay_id, deliver_by_ AS deliver_by, escalated_at, escalation_outcome,
     if(escalated_at IS NULL, NULL, dateDiff('microsecond', failed_at, escalated_at)) AS time_to_human_us,
     toBool(ifNull(time_to_human_us <= 300000000, false)) AS within_5_minutes,
+    multiIf(within_5_minutes, 'kept', escalated_at IS NULL AND failed_at > now64(9, 'UTC') - INTERVAL 5 MINUTE, 'open', 'broken') AS promise,
     toBool(escalated_at IS NOT NULL AND (deliver_by IS NULL OR escalated_at <= deliver_by)) AS escalated_in_time,
     incident_id_ AS incident_id, acked.1 AS acknowledged_at, acked.2 AS acknowledged_by, owner_ AS owner,
     'open' AS resolution, NULL AS resolved_at, '' AS resolved_by, '' AS resolution_reason, NULL AS succeeded_at, idx_ AS idx
@@ -129,7 +131,7 @@ SELECT
     tenant, event_id, t.1 AS endpoint_id, event_type_ AS event_type, t.2 AS attempt, t.4 AS at, t.5 AS outcome,
     multiIf(t.6 != '', 'signed', t.5 = 'unknown', 'unknown', 'not_sent') AS state,
     t.6 AS payload_digest, f.1 AS payload_bytes, f.2 AS signature_scheme, f.3 AS key_ids, f.4 AS signed_at, t.7 AS replay_id,
-    arrayUniq(arrayMap(x -> x.6, arrayFilter(x -> x.2 = t.2 AND x.6 != '', tries_))) AS digests_of_number,
+    toUInt64(arrayUniq(arrayMap(x -> x.6, arrayFilter(x -> x.2 = t.2 AND x.6 != '', tries_)))) AS digests_of_number,
     if(length(digests_) = 1, digests_[1], '') AS data_digest,
     length(digests_) AS data_digests,
     bytes_ AS data_bytes, event_at_ AS event_at,
@@ -209,7 +211,7 @@ SELECT
             arraySort(e -> e.3, es)[-1].4, 'cancelled',
             'dead_lettered') AS state,
     length(ts) AS attempt_count,
-    arrayCount(t -> t.7, ts) AS attempts_unknown,
+    toUInt64(arrayCount(t -> t.7, ts)) AS attempts_unknown,
     arraySort(o -> o.3, arrayFilter(o -> o.2 = '', os))[1].5 AS deliver_by,
     if(empty(successes), NULL, successes[1].6) AS succeeded_at,
     if(succeeded_at IS NULL OR stored_ IS NULL OR successes[1].2 != '', NULL, dateDiff('microsecond', stored_, succeeded_at)) AS latency_us,
