@@ -21,7 +21,7 @@ owed = delivered + dead-lettered + cancelled + pending, and name each delivery t
 is not as a whole ledger has it, and what is missing. With --nats-url, also compare
 the stream LEDGER with ClickHouse, record for record, as far as LEDGER goes back.
 Exit status 1 when something does not match.`,
-		Example: "  waybill audit completeness --from 2026-10-01 --to 2026-11-01\n  waybill audit completeness --nats-url nats://nats.internal:4222 --clickhouse clickhouse://auditor@ch.internal:9000",
+		Example: "  waybill audit completeness --from 2026-10-01 --to 2026-11-01\n  waybill audit completeness --nats-url nats://nats:4222 --clickhouse clickhouse://auditor@ch:9000",
 		Args:    cobra.NoArgs}
 	q.bind(c.Flags(), "data", "accepted")
 	c.Flags().DurationVar(&patience, "sink-wait", 15*time.Second, "with --nats-url: how long the sink gets to write what LEDGER holds")
