@@ -27,6 +27,25 @@ func OfAttempts(f Filter, rows []Attempt, more uint64) *Answer[Attempt] {
 	return a
 }
 
+// Holes says whether a number below a delivery's highest is in none of its rows.
+func Holes(rows []Attempt) bool {
+	numbers, highest := map[[2]string]map[int64]bool{}, map[[2]string]int64{}
+	for _, r := range rows {
+		of := [2]string{r.Tenant, r.EndpointID}
+		if numbers[of] == nil {
+			numbers[of] = map[int64]bool{}
+		}
+		numbers[of][r.Number] = true
+		highest[of] = max(highest[of], r.Number)
+	}
+	for of, n := range highest {
+		if int64(len(numbers[of])) != n {
+			return true
+		}
+	}
+	return false
+}
+
 // Duplicates is the answer to the second question.
 type Duplicates struct {
 	*Answer[Repetition]

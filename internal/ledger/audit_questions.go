@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/waybill-dev/waybill/internal/audit"
 )
@@ -15,7 +16,16 @@ func (db *DB) AuditAttempts(ctx context.Context, f audit.Filter, limit int) (row
 		return nil, 0, err
 	}
 	c := asked(f, "at", window{f.From, f.To})
-	return listed[audit.Attempt](ctx, db, "reading attempts", from, args, c, "tenant, endpoint_id, attempt, idx", limit)
+	const order = "tenant, endpoint_id, attempt, idx"
+	// The view's second half is about missing numbers. Where the first half shows
+	// none, it need not be asked, which saves three quarters of the time.
+	if known, _, ok := strings.Cut(from, "\nUNION ALL\n"); ok && f.EventID != "" && f.From.IsZero() && f.To.IsZero() {
+		rows, more, err = listed[audit.Attempt](ctx, db, "reading attempts", known+")", args[:len(args)/2], c, order, limit)
+		if err != nil || more == 0 && !audit.Holes(rows) {
+			return rows, more, err
+		}
+	}
+	return listed[audit.Attempt](ctx, db, "reading attempts", from, args, c, order, limit)
 }
 
 // asked are a question's conditions on the rows of a view.

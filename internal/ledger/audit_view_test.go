@@ -232,6 +232,13 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 			t.Errorf("%+v: %q, %v", c.f, got, err)
 		}
 	}
+	attempts, _, err := db.AuditAttempts(context.Background(), audit.Filter{EventID: "e1", Tenant: "acme"}, 100)
+	if err != nil || len(attempts) != 5 || attempts[3].State != audit.Missing || attempts[3].Number != 3 || attempts[2].State != audit.Unknown {
+		t.Errorf("%+v, %v", attempts, err)
+	}
+	if attempts, more, err := db.AuditAttempts(context.Background(), audit.Filter{EventID: "e1", Tenant: "acme", EndpointID: "ep_b"}, 1); err != nil || len(attempts) != 1 || more != 3 {
+		t.Errorf("%d, %d more, %v", len(attempts), more, err)
+	}
 	checkpoints, err := db.AuditCheckpoints(context.Background(), audit.Filter{From: noon})
 	if err != nil || checkpoints.Covering != nil || !checkpoints.Records || checkpoints.LastIdx != 38 {
 		t.Errorf("%+v, %v", checkpoints, err)
