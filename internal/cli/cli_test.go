@@ -24,6 +24,13 @@ const (
 	someURL      = "https://example.com/hooks"
 )
 
+// mistake is one way to use a command wrongly.
+type mistake struct {
+	name string
+	args []string
+	want string // part of the one line
+}
+
 //lint:long a table: one line for each way to be wrong
 func TestWrongInputIsRefusedBeforeAnythingHappens(t *testing.T) {
 	dir := t.TempDir()
@@ -40,11 +47,7 @@ func TestWrongInputIsRefusedBeforeAnythingHappens(t *testing.T) {
 	publish := func(more ...string) []string {
 		return append([]string{"event", "publish", "--type", "order.paid", "--data", "{}"}, more...)
 	}
-	tests := []struct {
-		name string
-		args []string
-		want string // part of the one line
-	}{
+	tests := []mistake{
 		{"no command", []string{}, "waybill needs a command"},
 		{"a command that does not exist", []string{"endpont"}, `did you mean "endpoint"?`},
 		{"a group without a command", []string{"endpoint"}, "waybill endpoint needs a command"},
@@ -176,6 +179,7 @@ func TestWrongInputIsRefusedBeforeAnythingHappens(t *testing.T) {
 		{"doctor: output", []string{"doctor", "-o", "xml"}, "--output"},
 		{"streams: output", []string{"streams", "show", "-o", "xml"}, "--output"},
 	}
+	tests = append(tests, auditMistakes(write)...)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Chdir(dir)

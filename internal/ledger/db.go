@@ -38,6 +38,8 @@ type DB struct {
 	options clickhouse.Options
 	columns []column
 	insert  string
+	// windowRecords is about how many records one step of an audit looks at.
+	windowRecords int
 }
 
 // New reads a DSN, clickhouse://user:password@host:9000/database?secure=true,
@@ -73,7 +75,7 @@ func New(dsn string) (*DB, error) {
 		return nil, fmt.Errorf("ClickHouse DSN %q: %w", redact(dsn), err)
 	}
 	columns := stored()
-	return &DB{conn: conn, options: *o, columns: columns, insert: insertStatement(columns)}, nil
+	return &DB{conn: conn, options: *o, columns: columns, insert: insertStatement(columns), windowRecords: windowRecords}, nil
 }
 
 // Open is New, and makes sure that the server answers and has the schema of

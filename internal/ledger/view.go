@@ -25,6 +25,18 @@ const scopeMarker = "/* scope */"
 // records: scope is a condition on columns of records. A query that knows a
 // range of idx reads only that, which no condition on the view could achieve.
 func viewSelect(name, scope string) (string, error) {
+	definition, err := viewDefinition(name)
+	if err != nil {
+		return "", err
+	}
+	if !strings.Contains(definition, scopeMarker) {
+		return "", fmt.Errorf("view %s has no place for a scope", name)
+	}
+	return strings.Replace(definition, scopeMarker, "AND "+scope, 1), nil
+}
+
+// viewDefinition is what the last migration that makes the view says.
+func viewDefinition(name string) (string, error) {
 	all, err := migrations(migrationFiles)
 	if err != nil {
 		return "", err
@@ -37,10 +49,10 @@ func viewSelect(name, scope string) (string, error) {
 			}
 		}
 	}
-	if !strings.Contains(definition, scopeMarker) {
-		return "", fmt.Errorf("view %s has no place for a scope", name)
+	if definition == "" {
+		return "", fmt.Errorf("no migration makes a view %s", name)
 	}
-	return strings.Replace(definition, scopeMarker, "AND "+scope, 1), nil
+	return definition, nil
 }
 
 // conditions collects what a WHERE clause asks for, with its arguments.

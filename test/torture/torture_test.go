@@ -136,6 +136,7 @@ func verdict(t *testing.T, s *system, log *requestLog, l *load, chaos *chaos) {
 		t.Errorf("programs crashed:\n%s", strings.Join(crashes, "\n"))
 	}
 	s.checkView(t, h)
+	s.checkAudit(t, h)
 	kinds, outcomes := map[record.Kind]int{}, map[string]int{}
 	for _, row := range h.Ledger {
 		kinds[row.Record.Kind]++

@@ -1,0 +1,80 @@
+package audit
+
+import (
+	_ "embed" // report.html
+	"html/template"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+)
+
+//go:embed report.html
+var reportTemplate string
+
+// section of the report, for its table of contents.
+type section struct{ ID, Title string }
+
+func sections() []section {
+	return []section{
+		{"summary", "Summary"}, {"completeness", "Completeness"}, {"service", "Service levels"},
+		{"attempts", "1. Every attempt"}, {"duplicates", "2. Duplicates"}, {"failures", "3. Failures"}, {"integrity", "4. Integrity"}, {"controls", "5. Controls"},
+		{"changes", "Changes of the configuration"}, {"replays", "Replays"}, {"checkpoints", "Checkpoints"}, {"limits", "What is not proven"},
+	}
+}
+
+// WriteHTML writes the report as one document that needs nothing else: no
+// script, no style sheet, no font, no picture.
+func WriteHTML(w io.Writer, r Report) error {
+	t, err := template.New("report").Funcs(template.FuncMap{
+		"when": When, "whenp": whenPtr, "took": Took, "n": thousands, "chart": DeliveryChart, "visible": visible,
+		"attempts": AttemptGrid, "repetitions": RepetitionGrid, "failures": FailureGrid, "failureTotals": FailureTotalGrid, "signed": SignedGrid,
+		"days": DayGrid, "changes": ChangeGrid, "replays": ReplayGrid, "balances": BalanceGrid, "mismatches": MismatchGrid,
+		"sections": sections, "states": states, "question": questionOf, "lower": strings.ToLower, "isNumber": isNumber, "isDate": isDate, "numeric": numeric,
+		"date":        func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
+		"more":        func(n uint64, query string) map[string]any { return map[string]any{"N": n, "Query": query} },
+		"grid":        func(caption string, g Grid) map[string]any { return map[string]any{"Caption": caption, "Grid": g} },
+		"replayQuery": func(f Filter) string { return strings.Replace(query("replays", f), " at ", " requested_at ", -1) },
+		"changeQuery": func(f Filter) string { return query("audit_changes", f) },
+	}).Parse(reportTemplate)
+	if err != nil {
+		return err
+	}
+	return t.Execute(w, r)
+}
+
+// visible makes what a receiver or producer wrote safe to look at: characters
+// that reorder or hide text are shown as U+FFFD.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case r == '\u202f', r == '\u200d', unicode.IsPrint(r):
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// isNumber says which cells align to the right.
+func isNumber(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789\u202f") == ""
+}
+
+// numeric says whether a column holds numbers only.
+func numeric(g Grid, column int) bool {
+	for _, r := range g.Rows {
+		if r[column] != "" && !isNumber(r[column]) {
+			return false
+		}
+	}
+	return len(g.Rows) > 0 && g.Rows[0][column] != ""
+}
+
+// isDate says which cells must not be broken: a day, or a day and a time.
+func isDate(s string) bool {
+	_, day := time.Parse(time.DateOnly, s)
+	_, moment := time.Parse("2006-01-02 15:04:05.000", s)
+	return day == nil || moment == nil
+}

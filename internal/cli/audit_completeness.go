@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/audit"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/process"
+)
+
+func auditCompleteness(s stdio) *cobra.Command {
+	var q question
+	var patience time.Duration
+	c := &cobra.Command{Use: "completeness", Short: "Show that nothing owed is unaccounted for",
+		Long: `Show what became of the deliveries of every event that was accepted in the period:
+owed = delivered + dead-lettered + cancelled + pending, and name each delivery that
+is not as a whole ledger has it, and what is missing. With --nats-url, also compare
+the stream LEDGER with ClickHouse, record for record, as far as LEDGER goes back.
+Exit status 1 when something does not match.`,
+		Example: "  waybill audit completeness --from 2026-10-01 --to 2026-11-01\n  waybill audit completeness --nats-url nats://nats:4222 --clickhouse clickhouse://auditor@ch:9000",
+		Args:    cobra.NoArgs}
+	q.bind(c.Flags(), "data", "accepted")
+	c.Flags().DurationVar(&patience, "sink-wait", 15*time.Second, "with --nats-url: how long the sink gets to write what LEDGER holds")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := q.check(time.Now()); err != nil {
+			return err
+		}
+		if patience < 0 {
+			return process.Usagef("--sink-wait %s: want 0s or more", patience)
+		}
+		return q.ask(c.Context(), func(ctx context.Context, db *ledger.DB) error {
+			answer, err := q.complete(ctx, db, patience)
+			if err != nil {
+				return err
+			}
+			if err := q.printCompleteness(s, answer); err != nil {
+				return err
+			}
+			if !answer.Balanced {
+				return fmt.Errorf("the ledger is not complete: %d mismatches; each is named in the answer", uint64(len(answer.Mismatches))+answer.More)
+			}
+			return nil
+		})
+	}
+	return c
+}
+
+func (q *question) complete(ctx context.Context, db *ledger.DB, patience time.Duration) (audit.Completeness, error) {
+	events, err := db.AuditEvents(ctx, q.filter)
+	if err != nil {
+		return audit.Completeness{}, err
+	}
+	rows, mismatches, more, err := db.AuditBalances(ctx, q.filter, q.limit)
+	if err != nil {
+		return audit.Completeness{}, err
+	}
+	if q.filter.Tenant == "" && q.filter.EndpointID == "" { // what belongs to no tenant
+		gaps, err := db.AuditGaps(ctx, q.filter)
+		if err != nil {
+			return audit.Completeness{}, err
+		}
+		indices, err := db.AuditIndices(ctx)
+		if err != nil {
+			return audit.Completeness{}, err
+		}
+		mismatches = append(append(mismatches, gaps...), indices...)
+	}
+	var compared *audit.Compared
+	if q.target.natsURL != "" {
+		found, sum, err := q.compareLedger(ctx, db, patience)
+		if err != nil {
+			return audit.Completeness{}, err
+		}
+		mismatches, compared = append(mismatches, found...), &sum
+	}
+	return audit.NewCompleteness(q.filter, events, rows, mismatches, more, compared), nil
+}
+
+func (q *question) printCompleteness(s stdio, a audit.Completeness) error {
+	switch q.out {
+	case "json":
+		return printJSON(s.out, a)
+	case "csv":
+		if err := audit.WriteCSV(s.out, a.Rows); err != nil {
+			return err
+		}
+		if len(a.Mismatches) > 0 {
+			if err := printGrid(s.err, audit.MismatchGrid(a.Mismatches)); err != nil {
+				return err
+			}
+		}
+		return printWorth(s.err, a.Notes, nil, a.More, a.Query, a.Question)
+	}
+	for _, g := range []audit.Grid{audit.BalanceGrid(a.Rows), audit.MismatchGrid(a.Mismatches)} {
+		if len(g.Rows) == 0 {
+			continue
+		}
+		if err := printGrid(s.out, g); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(s.out); err != nil {
+			return err
+		}
+	}
+	return printWorth(s.out, a.Notes, nil, a.More, a.Query, a.Question)
+}

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/waybill-dev/waybill/internal/audit"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/streams"
+)
+
+const (
+	// compareBatch is how many messages of LEDGER are compared at once.
+	compareBatch = 10_000
+	// nextMessage is what the server gets to send one that it has.
+	nextMessage = 10 * time.Second
+	sinkPoll    = 250 * time.Millisecond
+)
+
+// compareLedger compares every record that LEDGER still holds with ClickHouse.
+func (q *question) compareLedger(ctx context.Context, db *ledger.DB, patience time.Duration) (found []audit.Mismatch, sum audit.Compared, err error) {
+	nc, js, err := q.target.connectNATS(ctx)
+	if err != nil {
+		return nil, sum, err
+	}
+	defer nc.Close()
+	stream, err := js.Stream(ctx, streams.Ledger)
+	if err != nil {
+		return nil, sum, fmt.Errorf("stream %s: %w; make it with: waybill streams apply", streams.Ledger, err)
+	}
+	info := stream.CachedInfo()
+	epoch := info.Created.UnixNano()
+	sum.FirstSeq, sum.LastSeq = info.State.FirstSeq, info.State.LastSeq
+	if info.State.Msgs == 0 {
+		return nil, sum, nil
+	}
+	if err := awaitSink(ctx, db, epoch, sum.LastSeq, patience); err != nil {
+		return nil, sum, err
+	}
+	c, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		return nil, sum, fmt.Errorf("reading %s: %w", streams.Ledger, err)
+	}
+	it, err := c.Messages()
+	if err != nil {
+		return nil, sum, fmt.Errorf("reading %s: %w", streams.Ledger, err)
+	}
+	defer it.Stop()
+	for from := sum.FirstSeq; from <= sum.LastSeq; {
+		batch, err := readStated(ctx, it, sum.LastSeq)
+		if err != nil {
+			return nil, sum, fmt.Errorf("reading %s: %w", streams.Ledger, err)
+		}
+		to := sum.LastSeq
+		if n := len(batch); n > 0 {
+			to = min(batch[n-1].Seq, to)
+		}
+		wrong, err := compareBatchWith(ctx, db, batch, epoch, from, to, &sum)
+		if err != nil {
+			return nil, sum, err
+		}
+		found, from = append(found, wrong...), to+1
+	}
+	return found, sum, nil
+}
+
+func compareBatchWith(ctx context.Context, db *ledger.DB, batch []audit.Stated, epoch int64, from, to uint64, sum *audit.Compared) ([]audit.Mismatch, error) {
+	rows, err := db.AuditStored(ctx, epoch, from, to)
+	if err != nil {
+		return nil, err
+	}
+	same, absent, found := audit.CompareChunk(batch, rows)
+	sum.Records += same
+	ids := make([]string, len(absent))
+	for i, m := range absent {
+		ids[i] = m.ID
+	}
+	held, err := db.AuditHolds(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range absent {
+		if _, ok := held[m.ID]; ok {
+			sum.Restated++
+			continue
+		}
+		found = append(found, audit.Mismatch{Tenant: m.Tenant, EventID: m.EventID, EndpointID: m.EndpointID, What: audit.NotInClickHouse,
+			Detail: fmt.Sprintf("message %d of LEDGER, %s %q", m.Seq, m.Kind, m.ID)})
+	}
+	return found, nil
+}
+
+// awaitSink gives the sink time to write what LEDGER held when it was asked. It
+// is no error when it does not: then what is missing is named.
+func awaitSink(ctx context.Context, db *ledger.DB, epoch int64, last uint64, patience time.Duration) error {
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(sinkPoll)
+	defer tick.Stop()
+	for {
+		at, err := db.Last(ctx)
+		if err != nil {
+			return err
+		}
+		if at.StreamEpoch == epoch && at.StreamSeq >= last || !time.Now().Before(deadline) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// readStated reads on until a batch is full or last was read.
+func readStated(ctx context.Context, it jetstream.MessagesContext, last uint64) ([]audit.Stated, error) {
+	var out []audit.Stated
+	for len(out) < compareBatch {
+		once, cancel := context.WithTimeout(ctx, nextMessage)
+		m, err := it.Next(jetstream.NextContext(once))
+		cancel()
+		if err != nil {
+			if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+				err = fmt.Errorf("the server sent nothing for %s", nextMessage)
+			}
+			return nil, err
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return nil, err
+		}
+		if meta.Sequence.Stream <= last {
+			out = append(out, stated(meta.Sequence.Stream, m.Headers().Get(nats.MsgIdHdr), m.Data()))
+		}
+		if meta.Sequence.Stream >= last || meta.NumPending == 0 {
+			return out, nil
+		}
+	}
+	return out, nil
+}
+
+func stated(seq uint64, id string, body []byte) audit.Stated {
+	m := audit.Stated{Seq: seq, ID: id, Digest: envelope.DigestHex(body), Kind: "what is no record"}
+	if r, err := record.Decode(body); err == nil { // the sink keeps what it cannot read
+		m.Tenant, m.EventID, m.EndpointID, m.Kind, m.ID = r.Tenant, r.EventID, r.EndpointID, string(r.Kind), r.ID
+	}
+	return m
+}
