@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 )
@@ -67,13 +68,43 @@ func (db *DB) Migrate(ctx context.Context) error {
 		return err
 	}
 	for _, m := range all[min(v.Applied, len(all)):] {
-		for i, s := range m.statements {
-			if err := db.exec(ctx, fmt.Sprintf("migration %s, statement %d", m.name, i+1), s); err != nil {
-				return err
-			}
+		if err := db.apply(ctx, m); err != nil {
+			return err
 		}
 		// Dying before this line repeats the migration's statements, which then change nothing.
 		if err := db.markApplied(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// migrateTries is how often a migration is begun anew because another migrator
+// replaced a view between two of its statements.
+const migrateTries = 20
+
+// apply runs a migration's statements. Two migrators at once take views out of
+// each other's hands: then it begins anew, and ends in the same schema.
+func (db *DB) apply(ctx context.Context, m migration) error {
+	for try := 1; ; try++ {
+		err := db.statements(ctx, m)
+		if e := new(clickhouse.Exception); try == migrateTries || !errors.As(err, &e) || e.Code != codeCannotAlter {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Duration(try) * 10 * time.Millisecond):
+		}
+	}
+}
+
+// codeCannotAlter is CANNOT_ASSIGN_ALTER: the table was replaced meanwhile.
+const codeCannotAlter = 517
+
+func (db *DB) statements(ctx context.Context, m migration) error {
+	for i, s := range m.statements {
+		if err := db.exec(ctx, fmt.Sprintf("migration %s, statement %d", m.name, i+1), s); err != nil {
 			return err
 		}
 	}
