@@ -248,6 +248,9 @@ func (l *Log) refuse(ctx context.Context, t trouble) {
 	}
 }
 
+// allTenants stands on the record of what is not of one tenant.
+const allTenants = "all"
+
 // ActionUnsigned is the action of the record that says that signing stopped.
 const ActionUnsigned = "ledger.signing_stopped"
 
@@ -257,14 +260,11 @@ func (l *Log) putOnRecord(ctx context.Context, t trouble) error {
 	defer cancel()
 	now := time.Now()
 	r := record.Record{ID: fmt.Sprintf("%s/%s/%s/%d/%d", record.OperatorAction, ActionUnsigned, t.cause, t.size, now.Unix()/3600),
-		Kind: record.OperatorAction, At: now, Tenant: "default", Actor: "waybill", Action: ActionUnsigned, Reason: "ledger_" + t.cause, Detail: t.text}
-	body, err := r.Encode()
+		Kind: record.OperatorAction, At: now, Tenant: allTenants, Actor: "waybill", Action: ActionUnsigned, Reason: "ledger_" + t.cause, Detail: t.text}
+	m, err := r.Message()
 	if err != nil {
 		return err
 	}
-	m := nats.NewMsg(streams.LedgerSubject(string(r.Kind), r.Tenant))
-	m.Header.Set(nats.MsgIdHdr, r.ID)
-	m.Data = body
 	_, err = l.js.PublishMsg(ctx, m)
 	return err
 }
