@@ -39,7 +39,7 @@ type signing struct {
 	looked   time.Time // when the tree was compared with it last
 	agreed   bool      // the tree has bound's root at its size
 	grown    growing
-	storedAt time.Time // when tiles were stored that did not fill an insert
+	storedAt time.Time          // when tiles were stored that did not fill an insert
 	unstored *ledger.Checkpoint // signed and not published on the stream yet
 }
 
