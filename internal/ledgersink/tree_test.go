@@ -96,6 +96,9 @@ func (h *harness) checkLog() {
 func TestARestoredBackupReadsItsTailAgainAndSignsOn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
+	if err := h.db().Migrate(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 	h.publish(700)
 	p := h.startProcess(t)
 	h.waitRows(t, 700)

@@ -146,7 +146,7 @@ func (w *witness) cosign(ctx context.Context, c ledger.Checkpoint) error {
 
 // count counts an outcome, and logs it when it is another than before.
 func (w *witness) count(outcome string, err error) {
-	w.log.metrics.witnesses.WithLabelValues(w.Key.Name(), outcome).Inc()
+	w.log.metrics.witnesses.WithLabelValues(outcome).Inc()
 	if outcome == witnessConflict && err == nil {
 		return
 	}
