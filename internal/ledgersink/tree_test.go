@@ -3,13 +3,17 @@ package ledgersink_test
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/waybill-dev/waybill/internal/checkpoint"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/merkle"
+	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/testkit"
 )
 
 const logOrigin = "log.example/sink"
@@ -105,15 +109,44 @@ func TestARestoredBackupReadsItsTailAgainAndSignsOn(t *testing.T) {
 	h.checkLog()
 	p.end()
 	// The backup is older than the last checkpoint, which is on the stream.
-	for _, table := range []string{"records WHERE idx >= 400", "tiles WHERE tile >= 1", "checkpoints WHERE size > 400"} {
-		if err := h.conn.Exec(context.Background(), "DELETE FROM "+table); err != nil {
-			t.Fatal(err)
-		}
-	}
+	h.restore(400)
 	h.publish(50)
 	p = h.startProcess(t)
 	p.waitFor("ledger_log.signs_nothing")
 	p.waitFor("ledger_log.agrees_again")
 	h.waitRows(t, 751) // the refusal is a record of its own
 	h.checkLog()
+}
+
+// restore replaces the ledger by a copy of its first n records, without tiles and
+// checkpoints.
+func (h *harness) restore(n uint64) {
+	h.t.Helper()
+	ctx, from := context.Background(), h.db()
+	d := testkit.ClickHouse(h.t)
+	o, err := clickhouse.ParseDSN(d.DSN)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if h.conn, err = clickhouse.Open(o); err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = h.conn.Close() })
+	h.dsn = d.DSN
+	to := h.db()
+	if err := to.Migrate(ctx); err != nil {
+		h.t.Fatal(err)
+	}
+	var rows []ledger.Row
+	err = from.Bodies(ctx, 0, n, func(b ledger.Body) error {
+		r, err := record.Decode(b.Body)
+		rows = append(rows, ledger.Row{Idx: b.Idx, StreamSeq: b.StreamSeq, StreamEpoch: b.StreamEpoch, Body: slices.Clone(b.Body), Record: r})
+		return err
+	})
+	if err == nil {
+		err = to.Append(ctx, rows)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
 }

@@ -29,8 +29,8 @@ func newMetrics(l *Log, r prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewCounterVec(prometheus.CounterOpts(opts(name, help)), labels)
 	}
 	m := &metrics{
-		size:           gauge("tree_size", "Records in the Merkle tree of the sink that writes."),
-		checkpointSize: gauge("checkpoint_size", "Records that the last signed checkpoint covers."),
+		size:           gauge("tree_records", "Records in the Merkle tree of the sink that writes."),
+		checkpointSize: gauge("checkpoint_records", "Records that the last signed checkpoint covers."),
 		checkpointAt:   gauge("checkpoint_timestamp_seconds", "When the last checkpoint was signed, seconds since 1970."),
 		tiles:          counter("tiles_stored_total", "Full tiles stored by this process."),
 		checkpoints:    counter("checkpoints_signed_total", "Checkpoints signed by this process."),
