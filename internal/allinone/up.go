@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-dev/waybill/internal/checkpoint"
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/engine"
@@ -27,6 +28,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/internal/tracing"
+	"github.com/waybill-dev/waybill/internal/transparency"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -51,6 +53,8 @@ type Options struct {
 	DebugHTTP        string            // Optional: where to serve Go's profiles, on loopback
 	OTLP             string            // Optional: where to send traces
 	AddressesFile    string            // Optional: where to write the addresses besides the data directory
+	Transparency     transparency.Settings
+	Origin           string // Optional: of the checkpoint key that is made at the first start
 	Log              zerolog.Logger
 }
 
@@ -78,6 +82,8 @@ type Waybill struct {
 	dsn      string // ClickHouse, as the owner
 	ledger   *ledger.DB
 	control  *control.Control
+	// keysOfLog sign the ledger's checkpoints.
+	keysOfLog *checkpoint.Keys
 
 	failOnce sync.Once
 	failed   chan struct{} // closed when a part ended that must not
@@ -90,6 +96,14 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 	policy, err := egress.ParseAllow(o.EgressAllow)
 	if err != nil {
 		return nil, process.Usagef("--egress-allow: %w", err)
+	}
+	if err := o.Transparency.Check(); err != nil {
+		return nil, &process.UsageError{Err: err}
+	}
+	if o.Origin != "" {
+		if err := checkpoint.CheckOrigin(o.Origin); err != nil {
+			return nil, process.Usagef("--origin: %w", err)
+		}
 	}
 	proxy, err := o.EgressProxy.Parse(policy)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,7 +89,7 @@ const migrateTries = 20
 func (db *DB) apply(ctx context.Context, m migration) error {
 	for try := 1; ; try++ {
 		err := db.statements(ctx, m)
-		if e := new(clickhouse.Exception); try == migrateTries || !errors.As(err, &e) || e.Code != codeCannotAlter {
+		if e := new(clickhouse.Exception); try == migrateTries || !errors.As(err, &e) || !slices.Contains(replacedMeanwhile, e.Code) {
 			return err
 		}
 		select {
@@ -99,8 +100,9 @@ func (db *DB) apply(ctx context.Context, m migration) error {
 	}
 }
 
-// codeCannotAlter is CANNOT_ASSIGN_ALTER: the table was replaced meanwhile.
-const codeCannotAlter = 517
+// replacedMeanwhile are the errors of a statement whose table another migrator
+// replaced: UNKNOWN_TABLE, TABLE_IS_DROPPED, CANNOT_ASSIGN_ALTER, TABLE_UUID_MISMATCH.
+var replacedMeanwhile = []int32{60, 218, 517, 741}
 
 func (db *DB) statements(ctx context.Context, m migration) error {
 	for i, s := range m.statements {

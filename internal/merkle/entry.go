@@ -24,7 +24,11 @@ const EntryPrefix = "waybill-record/1 "
 // bytes whatever the record's size, and tells a reader of the log nothing of
 // what the record says.
 func Entry(epoch int64, seq uint64, body []byte) []byte {
-	digest := sha256.Sum256(body)
+	return EntryOf(epoch, seq, sha256.Sum256(body))
+}
+
+// EntryOf is Entry for who has the body's digest only.
+func EntryOf(epoch int64, seq uint64, digest [sha256.Size]byte) []byte {
 	b := make([]byte, 0, len(EntryPrefix)+20+1+20+1+2*sha256.Size)
 	b = append(b, EntryPrefix...)
 	b = strconv.AppendInt(b, epoch, 10)
