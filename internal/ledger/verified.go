@@ -37,9 +37,19 @@ func (s *Verified) Extent(ctx context.Context) (verify.Extent, error) {
 
 // Checkpoints implements verify.Source.
 func (s *Verified) Checkpoints(ctx context.Context) ([]verify.Published, error) {
+	signatures, err := s.CheckpointSignatures(ctx, 0, ^uint64(0))
+	if err != nil {
+		return nil, err
+	}
+	lines := map[uint64][]string{}
+	for _, x := range signatures {
+		if x.Kind == WitnessSignature {
+			lines[x.Size] = append(lines[x.Size], x.Signature)
+		}
+	}
 	var out []verify.Published
-	err := s.DB.Checkpoints(ctx, 0, ^uint64(0), func(c Checkpoint) error {
-		out = append(out, verify.Published{Source: verify.FromTable, Note: c.Note, At: c.At,
+	err = s.DB.Checkpoints(ctx, 0, ^uint64(0), func(c Checkpoint) error {
+		out = append(out, verify.Published{Source: verify.FromTable, Note: c.Note, At: c.At, Cosignatures: lines[c.Size],
 			Row: &verify.CheckpointRow{Size: c.Size, Origin: c.Origin, Key: c.Key, Root: c.Root}})
 		return nil
 	})

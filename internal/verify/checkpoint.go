@@ -2,7 +2,6 @@ package verify
 
 import (
 	"cmp"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +11,8 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/waybill-dev/waybill/internal/checkpoint"
 )
 
 // Where a checkpoint was found, besides files, which are called by their names.
@@ -27,6 +28,8 @@ type Published struct {
 	At     time.Time // when it was kept there; zero: not known
 	// Row is what the columns beside the note say; nil outside of the table.
 	Row *CheckpointRow
+	// Cosignatures are lines of witnesses that are kept apart from the note.
+	Cosignatures []string
 }
 
 // CheckpointRow are the columns of a checkpoint's row that its note says too.
@@ -44,7 +47,10 @@ type Checkpoint struct {
 	At     time.Time `json:"at,omitzero"`
 	// Signer is the key that was given and that signed, as name+hash; empty: none did.
 	Signer  string   `json:"signer,omitempty"`
-	Sources []string `json:"sources"`
+	signers []string // all of them: during a change of keys there are two
+	// Witnesses whose keys were given and that cosigned.
+	Witnesses []string `json:"witnesses,omitempty"`
+	Sources   []string `json:"sources"`
 }
 
 // maxNote bounds what is read as a note: a checkpoint with hundreds of cosignatures.
@@ -54,14 +60,14 @@ const maxNote = 1 << 20
 // and a signature that is not that key's.
 var ErrBadSignature = errors.New("the signature is not that of the key that it names")
 
-// ParseCheckpoint reads a signed note (C2SP tlog-checkpoint). Signer is set if
-// one of keys, whose name is the origin, signed it.
-func ParseCheckpoint(text string, keys note.Verifiers) (Checkpoint, error) {
+// ParseCheckpoint reads a signed note (C2SP tlog-checkpoint), and says which of
+// keys signed it: the log's, whose name is the origin, and witnesses'.
+func ParseCheckpoint(text string, keys []note.Verifier) (Checkpoint, error) {
 	var c Checkpoint
 	if len(text) > maxNote {
 		return c, fmt.Errorf("%d bytes are too many for a checkpoint", len(text))
 	}
-	n, err := note.Open([]byte(text), keys)
+	n, err := note.Open([]byte(text), note.VerifierList(keys...))
 	var unverified *note.UnverifiedNoteError
 	var invalid *note.InvalidSignatureError
 	switch {
@@ -72,32 +78,51 @@ func ParseCheckpoint(text string, keys note.Verifiers) (Checkpoint, error) {
 	case err != nil:
 		return c, fmt.Errorf("no signed note: %w", err)
 	}
-	if c, err = parseBody(n.Text); err != nil {
+	said, err := checkpoint.Parse(n.Text)
+	if err != nil {
 		return c, err
 	}
+	c = Checkpoint{Origin: said.Origin, Size: said.Size, Root: said.Root}
 	for _, s := range n.Sigs {
-		if s.Name == c.Origin {
-			c.Signer = fmt.Sprintf("%s+%08x", s.Name, s.Hash)
+		id := fmt.Sprintf("%s+%08x", s.Name, s.Hash)
+		if isWitness(keys, s) {
+			c.Witnesses = append(c.Witnesses, id)
+		} else if s.Name == c.Origin {
+			c.Signer = cmp.Or(c.Signer, id)
+			c.signers = append(c.signers, id)
 		}
 	}
 	return c, nil
 }
 
-func parseBody(text string) (c Checkpoint, err error) {
-	lines := strings.SplitN(text, "\n", 4)
-	if len(lines) < 4 || lines[0] == "" {
-		return c, errors.New("no checkpoint: want the lines origin, size and root")
-	}
-	size, err := strconv.ParseUint(lines[1], 10, 63)
-	if err != nil || strconv.FormatUint(size, 10) != lines[1] {
-		return c, fmt.Errorf("no checkpoint: size %.40q", lines[1])
-	}
-	root, err := base64.StdEncoding.Strict().DecodeString(lines[2])
-	if err != nil || len(root) != tlog.HashSize {
-		return c, fmt.Errorf("no checkpoint: root %.80q", lines[2])
-	}
-	return Checkpoint{Origin: lines[0], Size: size, Root: tlog.Hash(root)}, nil
+func isWitness(keys []note.Verifier, s note.Signature) bool {
+	return slices.ContainsFunc(keys, func(v note.Verifier) bool {
+		return v.Name() == s.Name && v.KeyHash() == s.Hash && checkpoint.IsWitness(v)
+	})
 }
+
+// cosigned adds the witnesses whose signatures are kept apart from the note. A
+// line that is no good is left out: it proves nothing.
+func (c *Checkpoint) cosigned(p Published, keys []note.Verifier) {
+	for _, line := range p.Cosignatures {
+		also, err := ParseCheckpoint(checkpoint.AddSignatures(p.Note, []string{line}), keys)
+		if err != nil {
+			continue
+		}
+		c.addWitnesses(also.Witnesses)
+	}
+}
+
+func (c *Checkpoint) addWitnesses(ids []string) {
+	for _, id := range ids {
+		if !slices.Contains(c.Witnesses, id) {
+			c.Witnesses = append(c.Witnesses, id)
+		}
+	}
+}
+
+// signed says whether a key that was given vouches for it.
+func (c *Checkpoint) signed() bool { return c.Signer != "" || len(c.Witnesses) > 0 }
 
 // gathered is what is known of checkpoints before the first record is read.
 type gathered struct {
@@ -116,9 +141,8 @@ func gather(all []Published, keys []note.Verifier) gathered {
 		root tlog.Hash
 	}
 	known := map[identity]*Checkpoint{}
-	list := note.VerifierList(keys...)
 	for _, p := range all {
-		c, err := ParseCheckpoint(p.Note, list)
+		c, err := ParseCheckpoint(p.Note, keys)
 		if err != nil {
 			f := Finding{Code: CheckpointInvalid, Text: fmt.Sprintf("a checkpoint in %s is no good: %v", p.Source, err)}
 			if p.Row != nil {
@@ -127,6 +151,7 @@ func gather(all []Published, keys []note.Verifier) gathered {
 			out.findings = append(out.findings, f)
 			continue
 		}
+		c.cosigned(p, keys)
 		if p.Row != nil {
 			out.findings = append(out.findings, compareRow(*p.Row, c)...)
 		}
@@ -142,6 +167,7 @@ func gather(all []Published, keys []note.Verifier) gathered {
 			known[id] = k
 		}
 		k.Signer = cmp.Or(k.Signer, c.Signer)
+		k.addWitnesses(c.Witnesses)
 		if k.At.IsZero() || !p.At.IsZero() && p.At.Before(k.At) {
 			k.At = p.At
 		}
@@ -150,7 +176,7 @@ func gather(all []Published, keys []note.Verifier) gathered {
 		}
 	}
 	for _, c := range known {
-		if len(keys) > 0 && c.Signer == "" {
+		if len(keys) > 0 && !c.signed() {
 			out.unsigned++
 			continue
 		}
@@ -172,7 +198,7 @@ func compareRow(row CheckpointRow, c Checkpoint) []Finding {
 	differ("size", strconv.FormatUint(row.Size, 10), strconv.FormatUint(c.Size, 10))
 	differ("origin", row.Origin, c.Origin)
 	differ("root", fmt.Sprintf("%x", row.Root), fmt.Sprintf("%x", c.Root))
-	if c.Signer != "" {
+	if c.Signer != "" && !slices.Contains(c.signers, row.Key) {
 		differ("key", row.Key, c.Signer)
 	}
 	if len(columns) == 0 {
@@ -189,7 +215,7 @@ func (g *gathered) absent() []Finding {
 		if g.sizes[FromTable][c.Size] {
 			continue
 		}
-		out = append(out, Finding{Code: CheckpointMissing, Count: 1,
+		out = append(out, Finding{Code: CheckpointMissing,
 			Text: fmt.Sprintf("the checkpoint of %d records (%s) is in %s and not in %s", c.Size, instant(c.At), strings.Join(c.Sources, " and "), FromTable)})
 	}
 	return out

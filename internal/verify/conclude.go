@@ -71,7 +71,7 @@ func (r *run) countCheckpoints() {
 	c := &r.report.Checkpoints
 	c.Known, c.Agreed = len(r.g.trusted)+r.g.unsigned, r.w.goods
 	for _, t := range r.g.trusted {
-		if t.Signer != "" {
+		if t.signed() {
 			c.Signed++
 		}
 		if slices.ContainsFunc(t.Sources, func(s string) bool { return s != FromTable }) {
@@ -160,7 +160,7 @@ func (r *run) strays(ctx context.Context) ([]Finding, error) {
 	if !r.whole() || r.extent.End <= r.ledger {
 		return nil, nil
 	}
-	rows, err := r.source.Beyond(ctx, r.ledger, 1000)
+	rows, err := r.source.Beyond(ctx, r.ledger, maxStrays)
 	if err != nil {
 		return nil, err
 	}
@@ -347,8 +347,8 @@ func (r *run) unproven() {
 	} else if r.g.unsigned > 0 {
 		say("%d checkpoints are not signed by a key that was given, and were not used; after a change of keys, give the old key too", r.g.unsigned)
 	}
-	if p.Checkpoints.Outside == 0 && r.end > 0 {
-		say("that this is the only history: no checkpoint from outside of the database was given (--checkpoint, --nats-url), so whoever has the key and the database could have rewritten both, or cut the ledger short")
+	if p.Checkpoints.Outside == 0 && !r.witnessed() && r.end > 0 {
+		say("that this is the only history: no checkpoint from outside of the database was given (--checkpoint, --nats-url), nor the key of a witness that cosigned one (--key), so whoever has the key and the database could have rewritten both, or cut the ledger short")
 	}
 	if p.Uncovered > 0 && !slices.ContainsFunc(p.Findings, func(f Finding) bool {
 		return f.Code == NotCovered || f.Code == NoCheckpoint || f.Code == RecordsRewritten
@@ -359,6 +359,9 @@ func (r *run) unproven() {
 		say("the records before %d and from %d on: they were not read; nor whether the ledger was cut short", p.First, r.end)
 	}
 }
+
+// witnessed says whether a witness whose key was given saw what is proven.
+func (r *run) witnessed() bool { return r.w.goodBy != nil && len(r.w.goodBy.Witnesses) > 0 }
 
 // Codes lists the codes of the findings, for tests and people.
 func (r *Report) Codes() string {

@@ -107,7 +107,13 @@ func (r *run) prepare(ctx context.Context) error {
 			}
 		}
 	}
-	r.ledger = r.extent.end(gone)
+	var far []Record
+	if known := r.extent.known(gone + slack); r.extent.End > known {
+		if far, err = r.source.Beyond(ctx, known, maxStrays); err != nil {
+			return err
+		}
+	}
+	r.ledger = r.extent.end(gone, uint64(len(far)))
 	r.end = r.ledger
 	if r.o.To > 0 {
 		r.end = min(r.o.To, r.ledger)
@@ -117,6 +123,9 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	return r.start(ctx)
 }
+
+// maxStrays are listed of the rows behind the ledger's end.
+const maxStrays = 1000
 
 // ErrRange says that the records asked for are not there.
 var ErrRange = errors.New("no such records")

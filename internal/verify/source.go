@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/waybill-dev/waybill/internal/merkle"
 )
 
 // Source is the ledger as the database has it. Nothing that it returns is
@@ -75,11 +77,14 @@ type StreamExtent struct {
 // a row far out counts as a stray instead of as the ledger's end.
 const slack = 1 << 20
 
-// end is where the ledger ends: behind it are only strays, if anything.
-func (e Extent) end(retired uint64) uint64 {
-	known := max(e.Rows+retired, e.Tiles*256)
-	if e.End <= known+slack {
-		return max(e.End, e.Tiles*256)
+// end is where the ledger ends: behind it are only strays, if anything. strays
+// are the rows that are known to be.
+func (e Extent) end(retired, strays uint64) uint64 {
+	known := e.known(retired + slack)
+	if e.End <= known {
+		return max(e.End, e.Tiles*merkle.TileWidth)
 	}
-	return known
+	return max(e.Rows-min(e.Rows, strays)+retired, e.Tiles*merkle.TileWidth)
 }
+
+func (e Extent) known(more uint64) uint64 { return max(e.Rows, e.Tiles*merkle.TileWidth) + more }

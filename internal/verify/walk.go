@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -174,7 +175,12 @@ func (w *walk) judge() {
 // settle takes what c proves: that the rows are right, or the tiles.
 func (w *walk) settle(c Checkpoint, rowsAreRight bool) {
 	by := c.name()
-	for _, o := range w.pending {
+	// Odd indices are noted a tile at a time, so some may lie behind c.
+	n := slices.IndexFunc(w.pending, func(o odd) bool { return o.idx >= c.Size })
+	if n < 0 {
+		n = len(w.pending)
+	}
+	for _, o := range w.pending[:n] {
 		f := Finding{First: o.idx, Last: o.idx, Count: 1, Proven: by}
 		switch {
 		case o.kind == added:
@@ -195,7 +201,7 @@ func (w *walk) settle(c Checkpoint, rowsAreRight bool) {
 		w.found.add(Finding{Code: Contradiction,
 			Text: fmt.Sprintf("%s says something else about the first %d records than %s, which today's ledger agrees with: two histories were signed", b.name(), b.Size, by)})
 	}
-	w.pending, w.bad = nil, nil
+	w.pending, w.bad = slices.Clone(w.pending[n:]), nil
 	w.good, w.goodBy, w.goods = c.Size, &c, w.goods+1
 	if !w.apart {
 		return
@@ -211,6 +217,9 @@ func (c *Checkpoint) name() string {
 	s := fmt.Sprintf("the checkpoint of %d records (%s", c.Size, instant(c.At))
 	if c.Signer != "" {
 		s += ", signed by " + c.Signer
+	}
+	if len(c.Witnesses) > 0 {
+		s += ", cosigned by " + strings.Join(c.Witnesses, " and ")
 	}
 	return s + ")"
 }
