@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/binary"
 	"reflect"
 	"strings"
 	"time"
@@ -170,6 +171,12 @@ func textEnd(b []byte) int {
 		return 0
 	}
 	for i := 1; i < len(b); i++ {
+		for i+8 <= len(b) && ordinary(binary.LittleEndian.Uint64(b[i:])) {
+			i += 8
+		}
+		if i >= len(b) {
+			return 0
+		}
 		switch c := b[i]; {
 		case c == '"':
 			return i + 1
@@ -193,6 +200,14 @@ func textEnd(b []byte) int {
 		}
 	}
 	return 0
+}
+
+// ordinary says that none of eight bytes ends a string, begins an escape or is a
+// control character. It may say no of others.
+func ordinary(x uint64) bool {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	quote, slash := x^ones*'"', x^ones*'\\'
+	return ((quote-ones)&^quote|(slash-ones)&^slash|(x-ones*' ')&^x)&tops == 0
 }
 
 func isHex(c byte) bool {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -26,9 +27,21 @@ func main() {
 	dir := flag.String("dir", "", "engine `directory`, kept with its ledger for the next run; default a temporary one, removed at the end")
 	times := flag.Int("times", 3, "how `often` to verify")
 	workers := flag.Int("workers", 0, "readers at once; default one more than cores")
+	profile := flag.String("cpuprofile", "", "`file` for a profile of this process's processor time")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err == nil {
+			err = pprof.StartCPUProfile(f)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "verifybench:", err)
+			os.Exit(1)
+		}
+		defer pprof.StopCPUProfile()
+	}
 	if err := run(ctx, *rows, *dir, *times, *workers); err != nil {
 		fmt.Fprintln(os.Stderr, "verifybench:", err)
 		os.Exit(1)

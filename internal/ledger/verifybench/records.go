@@ -51,7 +51,7 @@ SETTINGS max_threads = 2, max_insert_threads = 1`
 // tilesSQL makes the tiles of level 0: 256 leaf hashes each.
 const tilesSQL = `
 INSERT INTO tiles (level, tile, hashes)
-SELECT 0, tile, arrayStringConcat(arrayMap(x -> x.2, arraySort(groupArray((idx, leaf))))) AS hashes
+SELECT 0, tile, unhex(arrayStringConcat(arrayMap(x -> hex(x.2), arraySort(groupArray((idx, leaf)))))) AS hashes
 FROM (SELECT idx, intDiv(idx, 256) AS tile,
   SHA256(concat(char(0), 'waybill-record/1 ', toString(stream_epoch), ' ', toString(stream_seq), ' ', lower(hex(SHA256(body))))) AS leaf FROM records)
 GROUP BY tile HAVING count() = 256
