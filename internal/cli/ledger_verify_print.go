@@ -68,6 +68,9 @@ func verdict(r verify.Report) string {
 	case r.Uncovered > 0 && r.Last.Size <= r.First:
 		return "GOOD so far as can be told; no checkpoint covers these records yet."
 	}
+	if len(r.Keys) == 0 {
+		return fmt.Sprintf("GOOD as far as can be told without a key: %s agree with the checkpoints that were found.", indices(r.First, min(r.End, r.Last.Size)))
+	}
 	return fmt.Sprintf("GOOD: %s are as they were signed.", indices(r.First, min(r.End, r.Last.Size)))
 }
 

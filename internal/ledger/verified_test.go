@@ -43,10 +43,16 @@ type signed struct {
 // newSigned makes a ledger of n records, with checkpoints of these sizes.
 func newSigned(t *testing.T, n int, sizes ...uint64) *signed {
 	t.Helper()
+	return newSignedWith(t, n, nil, sizes...)
+}
+
+// newSignedWith is newSigned with some of the records given.
+func newSignedWith(t *testing.T, n int, given map[int]record.Record, sizes ...uint64) *signed {
+	t.Helper()
 	db, conn, d := open(t)
 	s := &signed{t: t, db: db, conn: conn, dsn: d.DSN, sizes: sizes, now: start.Add(time.Duration(n) * time.Second)}
 	s.signer, s.key = newKey(t, origin)
-	s.fill(n)
+	s.fill(n, given)
 	return s
 }
 
@@ -85,11 +91,16 @@ func made(n int) record.Record {
 	return r
 }
 
-func (s *signed) fill(n int) {
+func (s *signed) fill(n int, given map[int]record.Record) {
 	s.t.Helper()
 	var leaves []tlog.Hash
 	for i := range n {
-		r := row(s.t, uint64(i), made(i))
+		rec := made(i)
+		if g, ok := given[i]; ok {
+			g.At = rec.At
+			rec = g
+		}
+		r := row(s.t, uint64(i), rec)
 		r.StreamEpoch = epoch
 		if i == 7 { // what is no record is in the ledger too
 			r.Body = []byte("not a record")
@@ -188,6 +199,8 @@ func (s *signed) verify(change ...func(*verify.Options)) verify.Report {
 	s.must(err)
 	return r
 }
+
+func keysOf(s *signed) []note.Verifier { return []note.Verifier{s.key} }
 
 func (s *signed) withOutside(o *verify.Options) { o.Outside = s.outside }
 func (s *signed) withStream(o *verify.Options)  { o.Stream = s.stream }

@@ -125,12 +125,22 @@ func (r *run) withoutRetired(found []Finding) []Finding {
 				rest.First, rest.Last, rest.Count = at, until, until-at+1
 				out = append(out, rest)
 			} else {
-				r.report.Retired = append(r.report.Retired, RetiredRecords{at, until, by.By, by.At, by.Idx})
+				r.addRetired(RetiredRecords{at, until, by.By, by.At, by.Idx})
 			}
 			at = until + 1
 		}
 	}
 	return out
+}
+
+func (r *run) addRetired(x RetiredRecords) {
+	if n := len(r.report.Retired); n > 0 {
+		if last := &r.report.Retired[n-1]; last.Last+1 == x.First && last.Idx == x.Idx {
+			last.Last = x.Last
+			return
+		}
+	}
+	r.report.Retired = append(r.report.Retired, x)
 }
 
 // retiredAt says who retired record idx, and up to where, at most last, that

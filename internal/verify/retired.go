@@ -12,9 +12,15 @@ import (
 // were dropped because their retention was over.
 const ActionRetired = "ledger.retired"
 
-// settingRanges is the setting of that record that lists them: "0-4095,8192-9000",
-// both ends included.
-const settingRanges = "ranges"
+// ActionKept takes one back.
+const ActionKept = "ledger.kept"
+
+// Settings of that record: which retirement it belongs to, and the records,
+// "0-4095 8192-9000", both ends included.
+const (
+	settingRetirement = "retirement"
+	settingRanges     = "ranges"
+)
 
 // Retirement is one such record.
 type Retirement struct {
@@ -22,6 +28,24 @@ type Retirement struct {
 	By     string      `json:"by"`
 	At     time.Time   `json:"at"`
 	Ranges [][2]uint64 `json:"ranges"`
+	id     string
+}
+
+// retirements reads the records that retire and those that take back.
+func retirements(retired, kept []Record) []Retirement {
+	back := map[string]bool{}
+	for _, k := range kept {
+		if said, err := record.Decode(k.Body); err == nil && said.Action == ActionKept {
+			back[said.Settings[settingRetirement]] = true
+		}
+	}
+	var out []Retirement
+	for _, r := range retired {
+		if x, ok := retirement(r); ok && !back[x.id] {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // retirement reads the record; ok is false if it lists nothing.
@@ -30,9 +54,9 @@ func retirement(r Record) (out Retirement, ok bool) {
 	if err != nil || said.Kind != record.OperatorAction || said.Action != ActionRetired {
 		return out, false
 	}
-	out = Retirement{Idx: r.Idx, By: said.Actor, At: said.At}
-	for part := range strings.SplitSeq(said.Settings[settingRanges], ",") {
-		from, to, _ := strings.Cut(strings.TrimSpace(part), "-")
+	out = Retirement{Idx: r.Idx, By: said.Actor, At: said.At, id: said.Settings[settingRetirement]}
+	for _, part := range strings.Fields(said.Settings[settingRanges]) {
+		from, to, _ := strings.Cut(part, "-")
 		first, err1 := strconv.ParseUint(from, 10, 64)
 		last, err2 := strconv.ParseUint(to, 10, 64)
 		if err1 != nil || err2 != nil || last < first {
@@ -40,14 +64,5 @@ func retirement(r Record) (out Retirement, ok bool) {
 		}
 		out.Ranges = append(out.Ranges, [2]uint64{first, last})
 	}
-	return out, true
-}
-
-func (r *Retirement) holds(idx uint64) bool {
-	for _, x := range r.Ranges {
-		if x[0] <= idx && idx <= x[1] {
-			return true
-		}
-	}
-	return false
+	return out, len(out.Ranges) > 0
 }

@@ -17,9 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/merkle"
 )
 
-// chunkRecords are read at once: enough that a query's own cost does not count,
-// few enough that several of them fit in memory.
-const chunkRecords = 256 * merkle.TileWidth
+const defaultChunk = 256 * merkle.TileWidth
 
 // saveEvery is how many chunks lie between two states.
 const saveEvery = 8
@@ -43,6 +41,9 @@ type Options struct {
 	Stream Stream
 	// Workers read at once. Default: one more than there are cores.
 	Workers int
+	// ChunkRecords are read at once, a multiple of 256. Default 65,536: enough that
+	// a query's own cost does not count, few enough that several fit in memory.
+	ChunkRecords uint64
 	// Progress is told of every chunk.
 	Progress func(done, total uint64)
 	// Resume goes on where an earlier run stopped. Save keeps where this one is.
@@ -98,15 +99,18 @@ func (r *run) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	back, err := r.source.Actions(ctx, ActionKept)
+	if err != nil {
+		return err
+	}
+	r.retired = retirements(actions, back)
 	var gone uint64
-	for _, a := range actions {
-		if x, ok := retirement(a); ok {
-			r.retired = append(r.retired, x)
-			for _, span := range x.Ranges {
-				gone += span[1] - span[0] + 1
-			}
+	for _, x := range r.retired {
+		for _, span := range x.Ranges {
+			gone += span[1] - span[0] + 1
 		}
 	}
+	gone = min(gone, r.extent.End) // forged ranges must not make the ledger endless
 	var far []Record
 	if known := r.extent.known(gone + slack); r.extent.End > known {
 		if far, err = r.source.Beyond(ctx, known, maxStrays); err != nil {
@@ -245,6 +249,10 @@ func (r *run) walkTo(ctx context.Context, end uint64) error {
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0) + 1
 	}
+	chunk := r.o.ChunkRecords &^ (merkle.TileWidth - 1)
+	if chunk == 0 {
+		chunk = defaultChunk
+	}
 	jobs, order := make(chan *job), make(chan *job, 2*workers)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -255,8 +263,8 @@ func (r *run) walkTo(ctx context.Context, end uint64) error {
 	wg.Go(func() {
 		defer close(order)
 		defer close(jobs)
-		for first := r.w.rows.size; first < end; first += chunkRecords {
-			j := &job{first: first, end: min(first+chunkRecords, end), done: make(chan jobResult, 1)}
+		for first := r.w.rows.size; first < end; first += chunk {
+			j := &job{first: first, end: min(first+chunk, end), done: make(chan jobResult, 1)}
 			select { // order first: it bounds how far the workers are ahead
 			case order <- j:
 			case <-ctx.Done():

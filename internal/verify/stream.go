@@ -162,6 +162,15 @@ func (s *streamRun) differs(x Record, code Code, text string) {
 	if x.Idx >= s.ledger {
 		return // it came after the run began
 	}
+	for i := range s.report.Findings {
+		f := &s.report.Findings[i]
+		if f.Code == RecordChanged && f.First == x.Idx {
+			f.Text += "; LEDGER still has the record as it was published"
+		}
+		if f.Count > 0 && f.First <= x.Idx && x.Idx <= f.Last && f.Code != RecordsRewritten && f.Code != ColumnChanged && f.Code != RolledBack {
+			return // known to be wrong already
+		}
+	}
 	if x.Idx < s.w.good {
 		s.proven++
 		if s.first == "" {
