@@ -62,7 +62,6 @@ type run struct {
 	retired []Retirement
 	w       *walk
 	read    uint64
-	bound   string
 	report  Report
 }
 
