@@ -15,8 +15,8 @@ import (
 
 func ledgerCommand(s stdio) *cobra.Command {
 	return group("ledger", "Look after the ledger: its schema, its checkpoints and the key that signs them",
-		"  waybill ledger checkpoint show\n  waybill ledger key show",
-		ledgerMigrate(s), ledgerCheckpoint(s), ledgerKeyCommand(s))
+		"  waybill ledger verify --key ledger.pub\n  waybill ledger checkpoint show\n  waybill ledger key show",
+		ledgerMigrate(s), ledgerVerify(s), ledgerCheckpoint(s), ledgerKeyCommand(s))
 }
 
 // withDB runs do on the deployment's ledger.

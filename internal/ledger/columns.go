@@ -42,10 +42,12 @@ func clampTime(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// column is one stored column: how its values are taken from rows.
+// column is one stored column: how its values are taken from rows, for an insert
+// and to be compared with what the database has.
 type column struct {
 	name   string
 	append func(c driver.BatchColumn, rows []Row) error
+	reader func() columnReader
 }
 
 // stored are the columns that an insert fills. Every other column of records
@@ -99,7 +101,23 @@ func of[T any](name string, value func(*Row) T) column {
 			values[i] = value(&rows[i])
 		}
 		return c.Append(values)
-	}}
+	}, func() columnReader { return readerOf(value) }}
+}
+
+func readerOf(value any) columnReader {
+	switch value := value.(type) {
+	case func(*Row) uint64:
+		return newNumbers(value)
+	case func(*Row) int64:
+		return newNumbers(value)
+	case func(*Row) string:
+		return newTexts(func(r *Row) []byte { return []byte(value(r)) })
+	case func(*Row) []byte:
+		return newTexts(value)
+	case func(*Row) time.Time:
+		return newInstants(value, false)
+	}
+	panic("a column of a type that nobody can read")
 }
 
 // ofTime is a column of times that may be absent: NULL.
@@ -113,7 +131,7 @@ func ofTime(name string, value func(*Row) time.Time) column {
 			}
 		}
 		return c.Append(pointers)
-	}}
+	}, func() columnReader { return newInstants(value, true) }}
 }
 
 // insertStatement names the columns, so that a column that is added later does

@@ -119,6 +119,6 @@ func (s *Sink) idAt(ctx context.Context, stream jetstream.Stream, seq uint64) (s
 	if err != nil {
 		return "", fmt.Errorf("%w: sequence %d: %w", errReading, seq, err)
 	}
-	r, _ := read(m.Subject, m.Data, seq, m.Time)
+	r, _ := ledger.ReadMessage(tenantOf(m.Subject), m.Data, seq, m.Time)
 	return r.ID, nil
 }

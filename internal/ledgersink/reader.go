@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -177,7 +178,7 @@ func (r *reader) take(ctx context.Context, b *batch, m jetstream.Msg) error {
 	}
 	r.expected = seq + 1
 
-	rec, q := read(m.Subject(), m.Data(), seq, meta.Timestamp)
+	rec, q := ledger.ReadMessage(tenantOf(m.Subject()), m.Data(), seq, meta.Timestamp)
 	r.note(rec.ID, q, seq)
 	d := digest(rec.ID)
 	if r.known.has(d) {
@@ -195,12 +196,15 @@ func (r *reader) take(ctx context.Context, b *batch, m jetstream.Msg) error {
 	return nil
 }
 
-func (r *reader) note(id string, q quality, seq uint64) {
+// tenantOf is the tenant that a subject of LEDGER names.
+func tenantOf(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
+
+func (r *reader) note(id string, q ledger.Quality, seq uint64) {
 	switch q {
-	case invalid:
+	case ledger.Invalid:
 		r.sink.metrics.invalid.Inc()
 		r.sink.o.Log.Error().Str("id", id).Uint64("seq", seq).Msg("record.invalid")
-	case newer:
+	case ledger.Newer:
 		r.sink.metrics.newer.Inc()
 		r.sink.o.Log.Warn().Str("id", id).Uint64("seq", seq).Msg("record.newer_format")
 	}

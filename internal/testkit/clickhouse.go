@@ -128,3 +128,10 @@ func run(t testing.TB, e *engine.Engine, statement string) {
 		t.Fatalf("testkit: %s: %v", statement, err)
 	}
 }
+
+// Exec runs one statement on an engine, as its owner: what somebody with full
+// rights does beside the product.
+func Exec(t testing.TB, e *engine.Engine, statement string) {
+	t.Helper()
+	run(t, e, statement)
+}

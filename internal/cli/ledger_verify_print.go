@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/verify"
+)
+
+// shownFindings are printed; -o json has them all.
+const shownFindings = 20
+
+// printVerified writes the report for people: the verdict, what is wrong, what
+// was checked against what, and what is not proven.
+func printVerified(w io.Writer, r verify.Report) error {
+	var b strings.Builder
+	line := func(format string, a ...any) { b.WriteString(printableLines(fmt.Sprintf(format, a...)) + "\n") }
+	line("%s", verdict(r))
+	if n := len(r.Findings); n > 0 {
+		line("\nWrong:")
+		for i, f := range r.Findings {
+			if i == shownFindings {
+				line("  … and %d more; -o json lists them", n-i+int(r.Dropped))
+				break
+			}
+			printFinding(line, f)
+		}
+	}
+	line("\nChecked:")
+	line("  records      %d rows, %s, each hashed and %d columns compared with its bytes%s", r.Read, indices(r.First, r.End), r.Columns, rate(r))
+	if r.ResumedAt > 0 {
+		line("               the records before %d were read by the run that was interrupted", r.ResumedAt)
+	}
+	line("  checkpoints  %d known, %d signed by a key that was given, %d from outside of the database; %d agree",
+		r.Checkpoints.Known, r.Checkpoints.Signed, r.Checkpoints.Outside, r.Checkpoints.Agreed)
+	if c := r.Last; c != nil {
+		line("               the last that agrees: %d records, %s, root %x", c.Size, stamp(c.At), c.Root[:])
+		line("               found in %s%s", strings.Join(c.Sources, ", "), signers(*c))
+	}
+	for _, k := range r.Keys {
+		line("  key          %s", k)
+	}
+	if r.Schema != nil {
+		line("  definitions  %d tables and views, policies that hide rows", r.Schema.Objects)
+	}
+	if r.Stream != nil {
+		line("  LEDGER       sequences %d to %d, %d records byte for byte", r.Stream.First, r.Stream.Last, r.Stream.Compared)
+	}
+	for _, x := range r.Retired {
+		line("  retired      %s, by %s on %s (record %d); their hashes are still proven", indices(x.First, x.Last+1), x.By, stamp(x.At), x.Idx)
+	}
+	section(line, "Not proven", r.Unproven)
+	section(line, "Notes", r.Notes)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func verdict(r verify.Report) string {
+	switch {
+	case !r.Good:
+		return fmt.Sprintf("NOT GOOD: %d findings.", uint64(len(r.Findings))+r.Dropped)
+	case r.Ledger == 0:
+		return "GOOD: the ledger is empty."
+	case r.Last == nil:
+		return "GOOD so far as was read; no checkpoint was needed."
+	case r.Uncovered > 0 && r.Last.Size <= r.First:
+		return "GOOD so far as can be told; no checkpoint covers these records yet."
+	}
+	if len(r.Keys) == 0 {
+		return fmt.Sprintf("GOOD as far as can be told without a key: %s agree with the checkpoints that were found.", indices(r.First, min(r.End, r.Last.Size)))
+	}
+	return fmt.Sprintf("GOOD: %s are as they were signed.", indices(r.First, min(r.End, r.Last.Size)))
+}
+
+func printFinding(line func(string, ...any), f verify.Finding) {
+	where := ""
+	if f.Count > 0 {
+		where = f.Range()
+		if f.ID != "" {
+			where += fmt.Sprintf(" (%s)", f.ID)
+		}
+		where += ": "
+	}
+	line("  %s%s", where, f.Text)
+	for _, d := range f.Columns {
+		line("      %s: the column says %s, the record says %s", d.Column, quote(d.Stored), quote(d.Ledger))
+	}
+	if f.Proven != "" {
+		line("      proven by %s", f.Proven)
+	}
+}
+
+func quote(s string) string { return fmt.Sprintf("%q", clip(s, 200)) }
+
+func section(line func(string, ...any), title string, items []string) {
+	if len(items) == 0 {
+		return
+	}
+	line("\n%s:", title)
+	for _, i := range items {
+		line("  %s", i)
+	}
+}
+
+func indices(first, end uint64) string {
+	if end <= first+1 {
+		return fmt.Sprintf("record %d", first)
+	}
+	return fmt.Sprintf("records %d to %d", first, end-1)
+}
+
+func rate(r verify.Report) string {
+	if r.Seconds < 0.01 || r.Read <= r.ResumedAt {
+		return ""
+	}
+	return fmt.Sprintf(", in %s (%.0f a second)", time.Duration(r.Seconds*float64(time.Second)).Round(10*time.Millisecond), float64(r.Read-r.ResumedAt)/r.Seconds)
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "time unknown"
+	}
+	return moment(t) + " UTC"
+}
+
+func signers(c verify.Checkpoint) string {
+	out := ""
+	if c.Signer != "" {
+		out += "; signed by " + c.Signer
+	}
+	if len(c.Witnesses) > 0 {
+		out += "; cosigned by " + strings.Join(c.Witnesses, ", ")
+	}
+	return out
+}

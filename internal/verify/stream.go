@@ -1,0 +1,209 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// streamBatch is how many messages are compared at once.
+const streamBatch = 5000
+
+type message struct {
+	seq  uint64
+	body []byte
+}
+
+// streamRun compares LEDGER with the rows that came from it.
+type streamRun struct {
+	*run
+	at    StreamExtent
+	found findings
+	// proven counts what LEDGER says otherwise about records that a checkpoint proves.
+	proven uint64
+	first  string
+	// newest is the last sequence that a row of the stream has: what comes behind
+	// it may still be on its way.
+	newest uint64
+}
+
+// compareStream holds the rows against LEDGER, where both still have them. It
+// decides only about records that no checkpoint proves: of the others the
+// stream may well have lost or reused sequences in a power cut.
+func (r *run) compareStream(ctx context.Context) error {
+	if r.o.Stream == nil || !r.whole() {
+		return nil
+	}
+	at, err := r.o.Stream.Extent(ctx)
+	if err != nil {
+		return err
+	}
+	s := &streamRun{run: r, at: at}
+	r.report.Stream = &StreamResult{First: at.First, Last: at.Last}
+	if err := s.behind(ctx); err != nil {
+		return err
+	}
+	var batch []message
+	err = r.o.Stream.Read(ctx, at.First, func(seq uint64, body []byte) error {
+		batch = append(batch, message{seq, bytes.Clone(body)})
+		if len(batch) < streamBatch {
+			return nil
+		}
+		err := s.compare(ctx, batch)
+		batch = batch[:0]
+		return err
+	})
+	if err == nil && len(batch) > 0 {
+		err = s.compare(ctx, batch)
+	}
+	if err != nil {
+		return err
+	}
+	s.say()
+	return nil
+}
+
+// behind finds rows that say they came from sequences that LEDGER has not
+// reached, and the newest that it has.
+func (s *streamRun) behind(ctx context.Context) error {
+	return s.source.BySequence(ctx, s.at.Epoch, s.at.Last+1, ^uint64(0), func(x Record) error {
+		s.differs(x, NotInStream, fmt.Sprintf("the row says that it came from sequence %d of LEDGER, which ends at %d", x.StreamSeq, s.at.Last))
+		return nil
+	})
+}
+
+func (s *streamRun) compare(ctx context.Context, batch []message) error {
+	first, last := batch[0].seq, batch[len(batch)-1].seq
+	if first == s.at.First {
+		first = 0
+	}
+	rows := map[uint64]Record{}
+	err := s.source.BySequence(ctx, s.at.Epoch, batch[0].seq, last, func(x Record) error {
+		x.Body = bytes.Clone(x.Body)
+		if _, twice := rows[x.StreamSeq]; twice {
+			s.differs(x, NotInStream, fmt.Sprintf("a further row says that it came from sequence %d of LEDGER", x.StreamSeq))
+			return nil
+		}
+		rows[x.StreamSeq] = x
+		s.newest = max(s.newest, x.StreamSeq)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var lacking []message
+	for _, m := range batch {
+		x, ok := rows[m.seq]
+		delete(rows, m.seq)
+		switch {
+		case !ok:
+			lacking = append(lacking, m)
+		case !bytes.Equal(x.Body, m.body):
+			s.report.Stream.Compared++
+			s.differs(x, StreamDiffers, fmt.Sprintf("LEDGER holds other bytes at sequence %d, of record id %q", m.seq, idOf(m.body)))
+		default:
+			s.report.Stream.Compared++
+		}
+	}
+	var alien []Record
+	for _, x := range rows {
+		alien = append(alien, x)
+	}
+	slices.SortFunc(alien, func(a, b Record) int { return int(a.Idx) - int(b.Idx) })
+	for _, x := range alien {
+		s.differs(x, NotInStream, fmt.Sprintf("LEDGER has no message at sequence %d, which the row says it came from", x.StreamSeq))
+	}
+	return s.lacking(ctx, lacking)
+}
+
+// lacking are messages that no row has by their sequence. A record that was
+// published again has a row by its first sequence; what is behind the newest row
+// is on its way.
+func (s *streamRun) lacking(ctx context.Context, all []message) error {
+	var ids []string
+	for _, m := range all {
+		if id := idOf(m.body); id != "" {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	known, err := s.source.Known(ctx, ids)
+	if err != nil {
+		return err
+	}
+	newest, err := s.newestSequence(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		id := idOf(m.body)
+		if _, ok := known[id]; ok || id == "" || m.seq > newest {
+			continue
+		}
+		s.found.add(Finding{Code: NotInLedger, ID: id, Text: fmt.Sprintf("LEDGER has record %q at sequence %d; no row has it", id, m.seq)})
+	}
+	return nil
+}
+
+func (s *streamRun) newestSequence(ctx context.Context) (uint64, error) {
+	rows, err := s.source.Records(ctx, []uint64{s.ledger - min(s.ledger, 1)})
+	if err != nil || len(rows) == 0 || rows[0].StreamEpoch != s.at.Epoch {
+		return s.newest, err
+	}
+	return rows[0].StreamSeq, nil
+}
+
+// differs keeps what LEDGER says otherwise about a row.
+func (s *streamRun) differs(x Record, code Code, text string) {
+	if x.Idx >= s.ledger {
+		return // it came after the run began
+	}
+	for i := range s.report.Findings {
+		f := &s.report.Findings[i]
+		if f.Code == RecordChanged && f.First == x.Idx {
+			f.Text += "; LEDGER still has the record as it was published"
+		}
+		if f.Count > 0 && f.First <= x.Idx && x.Idx <= f.Last && f.Code != RecordsRewritten && f.Code != ColumnChanged && f.Code != RolledBack {
+			return // known to be wrong already
+		}
+	}
+	if x.Idx < s.w.good {
+		s.proven++
+		if s.first == "" {
+			s.first = fmt.Sprintf("record %d: %s", x.Idx, text)
+		}
+		return
+	}
+	s.found.add(Finding{Code: code, First: x.Idx, Last: x.Idx, Count: 1, ID: x.ID, Text: text})
+}
+
+func (s *streamRun) say() {
+	p := &s.report
+	slices.SortStableFunc(s.found.List, func(a, b Finding) int { return int(a.First) - int(b.First) })
+	for _, f := range s.found.List {
+		if i := slices.IndexFunc(p.Findings, func(g Finding) bool { return g.Code == RecordsRewritten }); i >= 0 && f.Count > 0 &&
+			p.Findings[i].First <= f.First && f.First <= p.Findings[i].Last && p.Findings[i].ID == "" {
+			p.Findings[i].ID = f.ID
+			p.Findings[i].Text += fmt.Sprintf("; by LEDGER, which goes back to sequence %d, it is record %d", s.at.First, f.First)
+		}
+		p.Findings = append(p.Findings, f)
+	}
+	p.Dropped += s.found.Dropped
+	if s.proven > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("LEDGER says otherwise about %d records that a checkpoint proves, so LEDGER is what was altered or lost; the first is %s", s.proven, s.first))
+	}
+}
+
+func idOf(body []byte) string {
+	var r struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(body, &r) != nil {
+		return ""
+	}
+	return r.ID
+}
