@@ -1,0 +1,279 @@
+package evidence
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/pkg/envelope"
+)
+
+func fileDigest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// aboutLedger is what claims are about that are not of one delivery.
+const (
+	aboutLedger  = "ledger"
+	aboutEvent   = "event"
+	aboutPayload = "payload"
+)
+
+func (r *Report) say(about, format string, args ...any) {
+	r.Claims = append(r.Claims, Claim{about, fmt.Sprintf(format, args...)})
+}
+
+// claim says in plain words what a file proves that nothing is wrong with.
+func (r *Report) claim(f *File) {
+	payload := r.Claims
+	r.Claims = nil
+	r.say(aboutLedger, "These %s were in the ledger %q, at places %d to %d, when its checkpoint over %d records was signed by the key %s. Not a bit of them has changed since.",
+		counted(len(f.Records), "record", "records"), r.Origin, f.Records[0].Idx, f.Records[len(f.Records)-1].Idx, r.Size, r.SignedBy)
+	timed := false
+	for _, w := range r.Witnessed {
+		switch {
+		case w.Verified && !w.At.IsZero():
+			timed = true
+			r.say(aboutLedger, "The witness %s saw this checkpoint by %s.", w.Key, moment(w.At))
+		case w.Verified:
+			r.say(aboutLedger, "The witness %s saw this checkpoint.", w.Key)
+		}
+	}
+	r.Claims = append(r.Claims, r.Story.claims()...)
+	r.Claims = append(r.Claims, payload...)
+	r.notProven(f, timed)
+}
+
+func (r *Report) notProven(f *File, timed bool) {
+	no := func(format string, args ...any) { r.NotProven = append(r.NotProven, fmt.Sprintf(format, args...)) }
+	no("That the ledger has no further record of this event. That is shown on the whole ledger: waybill ledger verify, waybill audit integrity.")
+	no("That what the records say is true. Waybill recorded it, by the clocks of its machines; what is proven is that it is on record and was not changed since.")
+	if !timed {
+		said := ""
+		if at := f.Statement.CheckpointAt; !at.IsZero() {
+			said = " The ledger says " + moment(at) + "."
+		}
+		no("When the checkpoint was signed: no witness whose key was given vouches for the time.%s", said)
+	}
+	for _, w := range r.Witnessed {
+		if !w.Verified {
+			no("That the signature %s is genuine: give its key with --witness-key.", w.Key)
+		}
+	}
+	for _, t := range f.Checkpoint.Timestamps {
+		no("That the time stamp of %s is genuine: it is in the file for tools that read RFC 3161.", t.Authority)
+	}
+	if n := len(f.Statement.Uncovered); n > 0 {
+		no("What %s found besides: no checkpoint covered %s yet. Export again later.", counted(n, "record says that was", "records say that were"), pronoun(n))
+	}
+	no("The statement of who exported this file, when and with which queries: it is the exporter's word.")
+	r.NotProven = append(r.NotProven, r.Story.Gaps()...)
+}
+
+func pronoun(n int) string {
+	if n == 1 {
+		return "it"
+	}
+	return "them"
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
+
+func (s *Story) claims() []Claim {
+	var out []Claim
+	say := func(about, format string, args ...any) {
+		out = append(out, Claim{about, fmt.Sprintf(format, args...)})
+	}
+	for i := range s.Event {
+		say(aboutEvent, "%s", eventClaim(&s.Event[i]))
+	}
+	for i := range s.Other {
+		say(aboutEvent, "%s", actionClaim(&s.Other[i]))
+	}
+	for i := range s.Rules {
+		x := &s.Rules[i]
+		say(aboutEvent, "For event types %s, %s set at %s: %s.", strings.Join(x.EventTypes, ", "), by(x.Actor), moment(x.At), or(x.Detail, x.Action))
+	}
+	for i := range s.Policies {
+		x := &s.Policies[i]
+		say(aboutEvent, "%s made %s%s as it is in revision %d: %s, at %s.", by(x.Actor), or(prefixed("policy ", x.EscalationPolicy), "channel "), x.Channel, x.Revision, x.Action, moment(x.At))
+	}
+	for i := range s.Deliveries {
+		d := &s.Deliveries[i]
+		for _, c := range d.claims() {
+			say(d.EndpointID, "%s", c)
+		}
+	}
+	return out
+}
+
+func eventClaim(x *Fact) string {
+	switch x.Kind {
+	case record.EventAccepted:
+		return fmt.Sprintf("The event of type %s was accepted at %s and came to be owed to %s%s. Its data had %d bytes with SHA-256 %s.",
+			x.EventType, moment(x.At), counted(x.Endpoints, "endpoint", "endpoints"), until(x.DeliverBy), x.DataBytes, or(x.DataDigest, "not on record"))
+	case record.EventUnmatched:
+		return fmt.Sprintf("The event of type %s came in at %s, and no endpoint subscribed to it: %s.", x.EventType, moment(x.At), or(x.Reason, "no reason on record"))
+	}
+	return fmt.Sprintf("The event was rejected at %s: %s.", moment(x.At), reasoned(x.Reason, x.Detail))
+}
+
+func until(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return ", to be delivered by " + moment(t)
+}
+
+// claims tell of one delivery, in the order of its records.
+func (d *Delivery) claims() []string {
+	var out []string
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	for i := range d.Revisions {
+		x := &d.Revisions[i]
+		say("%s made revision %d of the endpoint (%s) at %s, with the URL %s.", by(x.Actor), x.EndpointRevision, x.Action, moment(x.At), x.URL)
+	}
+	for i := range d.Owed {
+		say("The delivery came to be owed at %s%s%s.", moment(d.Owed[i].At), until(d.Owed[i].DeliverBy), prefixed(", by replay ", d.Owed[i].ReplayID))
+	}
+	for i := range d.Replays {
+		x := &d.Replays[i]
+		say("%s asked for replay %s at %s: %s.", by(x.Actor), x.ReplayID, moment(x.At), or(x.Reason, "no reason on record"))
+	}
+	for i := range d.Attempts {
+		say("%s", attemptClaim(&d.Attempts[i]))
+	}
+	for i := range d.Ends {
+		x := &d.Ends[i]
+		say("The delivery ended without success (%s) at %s after %s: %s.", x.Kind, moment(x.At), counted(x.Attempts, "attempt", "attempts"), reasoned(x.Reason, x.Detail))
+	}
+	for i := range d.Escalations {
+		x := &d.Escalations[i]
+		say("People were %s on channel %s at %s, step %d of policy %s: %s%s.", told(x), or(x.Channel, "none"), moment(x.At), x.Step, or(x.EscalationPolicy, "none"), x.Outcome, prefixed(", ", x.Error))
+	}
+	for i := range d.Acks {
+		say("%s", actionClaim(&d.Acks[i]))
+	}
+	return out
+}
+
+func told(x *Fact) string {
+	if x.Outcome == "delivered" {
+		return "told"
+	}
+	return "not told"
+}
+
+func attemptClaim(x *Fact) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Attempt %d was made at %s", x.Attempt, moment(x.StartedAt))
+	if x.URL != "" {
+		fmt.Fprintf(&b, " to %s", x.URL)
+	}
+	if x.Status > 0 {
+		fmt.Fprintf(&b, ", answered %d after %s", x.Status, took(x.DurationUS))
+	}
+	fmt.Fprintf(&b, ": outcome %s, decided %s%s", x.Outcome, or(x.Decision, "nothing"), prefixed(" for ", x.Reason))
+	if !x.NextAttemptAt.IsZero() {
+		fmt.Fprintf(&b, ", the next due at %s", moment(x.NextAttemptAt))
+	}
+	b.WriteString(".")
+	if x.PayloadDigest != "" {
+		fmt.Fprintf(&b, " The body that was signed and sent had %d bytes with SHA-256 %s, signed by scheme %s with %s.",
+			x.PayloadBytes, x.PayloadDigest, or(x.SignatureScheme, "none"), or(strings.Join(x.KeyIDs, ", "), "no key"))
+	}
+	return b.String()
+}
+
+func actionClaim(x *Fact) string {
+	what := string(x.Kind)
+	switch {
+	case x.Kind == record.EscalationAcked:
+		what = "took it on"
+	case x.Kind == record.ReplayRequested:
+		what = "asked for replay " + x.ReplayID
+	case x.Action != "":
+		what = "did " + x.Action
+	}
+	return fmt.Sprintf("%s %s at %s%s.", by(x.Actor), what, moment(x.At), prefixed(": ", reasoned(x.Reason, x.Detail)))
+}
+
+func took(us int64) string { return (time.Duration(us) * time.Microsecond).String() }
+
+func by(actor string) string { return or(actor, "Waybill") }
+
+func or(s, instead string) string {
+	if s == "" {
+		return instead
+	}
+	return s
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + s
+}
+
+func reasoned(reason, detail string) string {
+	switch {
+	case reason == "":
+		return detail
+	case detail == "":
+		return reason
+	}
+	return reason + " (" + detail + ")"
+}
+
+// payload compares bytes with the digests on record: of the event's data, of
+// the data within a whole event or request, and of request bodies.
+func (r *Report) payload(b []byte) {
+	digest := envelope.DigestHex(b)
+	matched := r.payloadDigest(digest, "The bytes given")
+	if !matched {
+		if e, err := envelope.Parse(b); err == nil && e.Data != nil && e.ID == r.Subject.EventID {
+			matched = r.payloadDigest(envelope.DigestHex(e.Data), "The data within the event given")
+		}
+	}
+	if matched {
+		return
+	}
+	hint := ""
+	if t := strings.TrimRight(string(b), "\r\n"); len(t) < len(b) && r.payloadDigest(envelope.DigestHex([]byte(t)), "") {
+		hint = "; without the line end behind it, it would be"
+	}
+	r.wrong("the payload given has SHA-256 %s, which is neither that of the event's data nor of any request in this file%s", digest, hint)
+}
+
+// payloadDigest claims every match of a digest; without words it only looks.
+func (r *Report) payloadDigest(digest, words string) (found bool) {
+	for _, f := range r.Facts {
+		what := ""
+		switch digest {
+		case f.DataDigest:
+			what = "are the event's data"
+		case f.PayloadDigest:
+			what = fmt.Sprintf("are the body that was sent in attempt %d to %s", f.Attempt, f.EndpointID)
+		}
+		if f.Role != OfEvent || what == "" {
+			continue
+		}
+		found = true
+		if words != "" {
+			r.say(aboutPayload, "%s %s: SHA-256 %s.", words, what, digest)
+		}
+	}
+	return found
+}
