@@ -1,9 +1,11 @@
 package evidence
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +62,11 @@ func (r *Report) notProven(f *File, timed bool) {
 		no("When the checkpoint was signed: no witness whose key was given vouches for the time.%s", said)
 	}
 	for _, w := range r.Witnessed {
-		if !w.Verified {
+		switch {
+		case w.Verified:
+		case w.Ledgers:
+			no("That the ledger's other key, %s, signed too: that key was not given. It need not be.", w.Key)
+		default:
 			no("That the signature %s is genuine: give its key with --witness-key.", w.Key)
 		}
 	}
@@ -138,34 +144,48 @@ func until(t time.Time) string {
 
 // claims tell of one delivery, in the order of its records.
 func (d *Delivery) claims() []string {
-	var out []string
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	for i := range d.Revisions {
-		x := &d.Revisions[i]
-		say("%s made revision %d of the endpoint (%s) at %s, with the URL %s.", by(x.Actor), x.EndpointRevision, x.Action, moment(x.At), x.URL)
+	type told struct {
+		idx  uint64
+		text string
 	}
-	for i := range d.Owed {
-		say("The delivery came to be owed at %s%s%s.", moment(d.Owed[i].At), until(d.Owed[i].DeliverBy), prefixed(", by replay ", d.Owed[i].ReplayID))
+	var all []told
+	each := func(list []Fact, claim func(*Fact) string) {
+		for i := range list {
+			all = append(all, told{list[i].Idx, claim(&list[i])})
+		}
 	}
-	for i := range d.Replays {
-		x := &d.Replays[i]
-		say("%s asked for replay %s at %s: %s.", by(x.Actor), x.ReplayID, moment(x.At), or(x.Reason, "no reason on record"))
-	}
-	for i := range d.Attempts {
-		say("%s", attemptClaim(&d.Attempts[i]))
-	}
-	for i := range d.Ends {
-		x := &d.Ends[i]
-		say("The delivery ended without success (%s) at %s after %s: %s.", x.Kind, moment(x.At), counted(x.Attempts, "attempt", "attempts"), reasoned(x.Reason, x.Detail))
-	}
-	for i := range d.Escalations {
-		x := &d.Escalations[i]
-		say("People were %s on channel %s at %s, step %d of policy %s: %s%s.", told(x), or(x.Channel, "none"), moment(x.At), x.Step, or(x.EscalationPolicy, "none"), x.Outcome, prefixed(", ", x.Error))
-	}
-	for i := range d.Acks {
-		say("%s", actionClaim(&d.Acks[i]))
+	each(d.Revisions, revisionClaim)
+	each(d.Owed, func(x *Fact) string {
+		return fmt.Sprintf("The delivery came to be owed at %s%s%s.", moment(x.At), until(x.DeliverBy), prefixed(", by replay ", x.ReplayID))
+	})
+	each(d.Replays, actionClaim)
+	each(d.Attempts, attemptClaim)
+	each(d.Ends, endClaim)
+	each(d.Escalations, escalationClaim)
+	each(d.Acks, actionClaim)
+	slices.SortStableFunc(all, func(a, b told) int { return cmp.Compare(a.idx, b.idx) })
+	out := make([]string, len(all))
+	for i := range all {
+		out[i] = all[i].text
 	}
 	return out
+}
+
+func revisionClaim(x *Fact) string {
+	return fmt.Sprintf("%s made revision %d of the endpoint's settings (%s) at %s, with the URL %s.", by(x.Actor), x.EndpointRevision, or(x.Action, "changed"), moment(x.At), or(x.URL, "not on record"))
+}
+
+func endClaim(x *Fact) string {
+	how := "was cancelled"
+	if x.Kind == record.DeliveryDeadLetter {
+		how = "became a dead letter"
+	}
+	return fmt.Sprintf("The delivery %s at %s after %s: %s.", how, moment(x.At), counted(x.Attempts, "attempt", "attempts"), reasoned(x.Reason, x.Detail))
+}
+
+func escalationClaim(x *Fact) string {
+	return fmt.Sprintf("People were %s on channel %s at %s, step %d of policy %s: %s%s.",
+		told(x), or(x.Channel, "none"), moment(x.At), x.Step, or(x.EscalationPolicy, "none"), or(x.Outcome, "no outcome on record"), prefixed(", ", x.Error))
 }
 
 func told(x *Fact) string {

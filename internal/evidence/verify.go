@@ -1,11 +1,13 @@
 package evidence
 
 import (
+	"encoding/base64"
 	"fmt"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/waybill-dev/waybill/internal/checkpoint"
 	"github.com/waybill-dev/waybill/internal/merkle"
 	"github.com/waybill-dev/waybill/internal/record"
 )
@@ -54,6 +56,7 @@ type Witness struct {
 	Key      string    `json:"key"`
 	At       time.Time `json:"at,omitzero"` // when it says that it signed
 	Verified bool      `json:"verified"`    // with a key that was given
+	Ledgers  bool      `json:"ledgers"`     // it is no witness, but another key of the ledger
 }
 
 func (r *Report) wrong(format string, args ...any) {
@@ -98,18 +101,18 @@ func Verify(b []byte, o Options) *Report {
 }
 
 // checkpoint checks the signatures; tree is nil when it states none.
-func (r *Report) checkpoint(c *Checkpoint, o Options) (tree *Tree, signed bool) {
+func (r *Report) checkpoint(c *Checkpoint, o Options) (tree *checkpoint.Checkpoint, signed bool) {
 	text, sigs, err := splitNote(c.Note)
 	if err != nil {
 		r.wrong("%v", err)
 		return nil, false
 	}
-	t, err := parseTree(text)
+	t, err := checkpoint.Parse(text)
 	if err != nil {
 		r.wrong("%v", err)
 		return nil, false
 	}
-	r.Origin, r.Size, r.Root = t.Origin, t.Size, t.Root.String()
+	r.Origin, r.Size, r.Root = t.Origin, t.Size, base64.StdEncoding.EncodeToString(t.Root[:])
 	left := r.ledgerSignature(text, t, sigs, o.Keys)
 	r.witnesses(text, left, o.Witnesses)
 	return &t, r.SignedBy != ""
@@ -117,7 +120,7 @@ func (r *Report) checkpoint(c *Checkpoint, o Options) (tree *Tree, signed bool) 
 
 // ledgerSignature finds a signature by one of the keys, and returns those that are
 // somebody else's.
-func (r *Report) ledgerSignature(text string, t Tree, sigs []signature, keys []Key) (left []signature) {
+func (r *Report) ledgerSignature(text string, t checkpoint.Checkpoint, sigs []signature, keys []Key) (left []signature) {
 	if len(keys) == 0 {
 		return sigs
 	}
@@ -125,13 +128,13 @@ func (r *Report) ledgerSignature(text string, t Tree, sigs []signature, keys []K
 next:
 	for _, s := range sigs {
 		for _, k := range keys {
-			if s.name != k.name || s.hash != k.hash {
+			if !k.made(s) {
 				continue
 			}
 			if _, ok := k.verify(text, s); !ok {
 				r.wrong("the checkpoint's signature by %s does not fit what the checkpoint says", k)
 				bad = true
-			} else if k.name != t.Origin {
+			} else if k.v.Name() != t.Origin {
 				r.wrong("the checkpoint is of the ledger %q, and the key %s is of another", t.Origin, k)
 				bad = true
 			} else if r.SignedBy == "" {
@@ -153,9 +156,9 @@ next:
 func (r *Report) witnesses(text string, sigs []signature, keys []Key) {
 	signed := map[string]bool{}
 	for _, s := range sigs {
-		w := Witness{Key: s.key()}
+		w := Witness{Key: s.key(), Ledgers: s.name == r.Origin}
 		for _, k := range keys {
-			if s.name != k.name || s.hash != k.hash {
+			if !k.made(s) {
 				continue
 			}
 			at, ok := k.verify(text, s)
@@ -175,7 +178,7 @@ func (r *Report) witnesses(text string, sigs []signature, keys []Key) {
 
 // records checks that each is in the tree, that they are in order, and that
 // each belongs.
-func (r *Report) records(f *File, tree Tree) {
+func (r *Report) records(f *File, tree checkpoint.Checkpoint) {
 	if len(f.Records) == 0 {
 		r.wrong("the file holds no record")
 	}
@@ -219,7 +222,7 @@ func (r *Report) records(f *File, tree Tree) {
 }
 
 // Included says why a record is not in the tree, nil if it is.
-func Included(tree Tree, x *Record) error {
+func Included(tree checkpoint.Checkpoint, x *Record) error {
 	if x.Idx >= tree.Size {
 		return fmt.Errorf("the checkpoint covers records 0 to %d only", int64(tree.Size)-1)
 	}
