@@ -54,10 +54,15 @@ func (c *Control) Evidence(ctx context.Context, q EvidenceRequest) ([]byte, erro
 	return GatherEvidence(ctx, l, q)
 }
 
-// GatherEvidence is Evidence for who has nothing but a ledger.
-func GatherEvidence(ctx context.Context, l interface {
+// EvidenceSource is the part of a Ledger that evidence needs.
+type EvidenceSource interface {
+	// Evidence returns what is on record of an event, with the proofs. What it
+	// refuses is an *Error.
 	Evidence(ctx context.Context, q EvidenceRequest) (*evidence.File, error)
-}, q EvidenceRequest) ([]byte, error) {
+}
+
+// GatherEvidence is Evidence for who has nothing but a ledger.
+func GatherEvidence(ctx context.Context, l EvidenceSource, q EvidenceRequest) ([]byte, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/evidence"
 	"github.com/waybill-dev/waybill/internal/record"
 )
 
@@ -23,9 +22,7 @@ type Ledger interface {
 	// DeadLetters returns at most limit dead letters, the latest first. Their
 	// clocks are filled by Control.
 	DeadLetters(ctx context.Context, f DeadLetterFilter, cursor string, limit int) (DeadLetterPage, error)
-	// Evidence returns what is on record of an event, with the proofs. What it
-	// refuses is an *Error.
-	Evidence(ctx context.Context, q EvidenceRequest) (*evidence.File, error)
+	EvidenceSource
 }
 
 // ErrBadCursor is what a Ledger's Deliveries MUST return, wrapped or not, for a

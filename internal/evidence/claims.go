@@ -13,7 +13,8 @@ import (
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
-func fileDigest(b []byte) string {
+// hexDigest is the SHA-256 of bytes, hex.
+func hexDigest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }

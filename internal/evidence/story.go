@@ -12,8 +12,9 @@ import (
 
 // Fact is a record that was read, at its place.
 type Fact struct {
-	Idx  uint64
-	Role Role
+	Idx    uint64
+	Digest string // SHA-256 of its bytes, hex
+	Role   Role
 	record.Record
 }
 
@@ -33,7 +34,7 @@ type Delivery struct {
 	State       string // delivered, dead_lettered, cancelled, pending
 	Reason      string // if it ended without success
 	URL         string // of the last request
-	DeliverBy   time.Time
+	DeliverBy   time.Time // the last deadline on record
 	Owed        []Fact // the first obligation, and one for each replay
 	Replays     []Fact // who asked for them
 	Attempts    []Fact // by number
@@ -109,8 +110,11 @@ func (d *Delivery) conclude() {
 	})
 	d.State = "pending"
 	var turn uint64
-	if n := len(d.Owed); n > 0 {
-		turn, d.DeliverBy = d.Owed[n-1].Idx, d.Owed[n-1].DeliverBy
+	for _, o := range d.Owed {
+		turn = o.Idx
+		if !o.DeliverBy.IsZero() {
+			d.DeliverBy = o.DeliverBy
+		}
 	}
 	for _, e := range d.Ends {
 		if e.Idx >= turn {
@@ -222,4 +226,47 @@ func numbers[T any](what string, list []T) string {
 		what += "s"
 	}
 	return what + " " + strings.Join(texts, ", ")
+}
+
+// When is the time that a record speaks of: of an attempt, when it started.
+func (f *Fact) When() time.Time {
+	if f.Kind == record.Attempt && !f.StartedAt.IsZero() {
+		return f.StartedAt
+	}
+	return f.At
+}
+
+// Title says in a few words what a record is about.
+func (f *Fact) Title() string {
+	switch f.Kind {
+	case record.EventAccepted:
+		return "accepted, owed to " + counted(f.Endpoints, "endpoint", "endpoints")
+	case record.EventUnmatched:
+		return "came in, owed to nobody"
+	case record.EventRejected:
+		return "rejected: " + reasoned(f.Reason, f.Detail)
+	case record.DeliveryOwed:
+		return "owed" + prefixed(" by replay ", f.ReplayID)
+	case record.Attempt:
+		result := or(f.Outcome, "no outcome on record")
+		if f.Status > 0 {
+			result = fmt.Sprintf("%d, %s", f.Status, result)
+		}
+		return fmt.Sprintf("attempt %d: %s", f.Attempt, result)
+	case record.DeliveryDeadLetter:
+		return "dead letter: " + reasoned(f.Reason, f.Detail)
+	case record.DeliveryCancelled:
+		return "cancelled: " + reasoned(f.Reason, f.Detail)
+	case record.Escalation:
+		return fmt.Sprintf("escalation by %s: %s", or(f.Channel, "no channel"), or(f.Outcome, "no outcome on record"))
+	case record.EscalationAcked:
+		return by(f.Actor) + " took it on"
+	case record.ReplayRequested:
+		return by(f.Actor) + " asked for replay" + prefixed(": ", f.Reason)
+	case record.EndpointChanged:
+		return fmt.Sprintf("endpoint %s, revision %d, by %s", or(f.Action, "changed"), f.EndpointRevision, by(f.Actor))
+	case record.EventTypeChanged:
+		return "event type " + strings.Join(f.EventTypes, ", ") + ": " + or(f.Detail, f.Action)
+	}
+	return or(f.Action, string(f.Kind)) + prefixed(" ", or(f.EscalationPolicy, f.Channel)) + prefixed(", by ", f.Actor)
 }

@@ -66,7 +66,7 @@ func (r *Report) wrong(format string, args ...any) {
 // Verify checks everything there is to check in a file, and says what it
 // proves. It reads nothing but its arguments.
 func Verify(b []byte, o Options) *Report {
-	r := &Report{Problems: []string{}, Claims: []Claim{}, NotProven: []string{}, Witnessed: []Witness{}, Digest: fileDigest(b)}
+	r := &Report{Problems: []string{}, Claims: []Claim{}, NotProven: []string{}, Witnessed: []Witness{}, Digest: hexDigest(b)}
 	if err := Intact(b); err != nil {
 		r.wrong("%v", err)
 	}
@@ -195,7 +195,7 @@ func (r *Report) records(f *File, tree checkpoint.Checkpoint) {
 			r.wrong("record %d cannot be read: %v", x.Idx, err)
 			continue
 		}
-		r.Facts = append(r.Facts, Fact{Idx: x.Idx, Record: rec})
+		r.Facts = append(r.Facts, Fact{Idx: x.Idx, Digest: hexDigest(x.Body), Record: rec})
 	}
 	for _, u := range f.Statement.Uncovered {
 		if u < tree.Size {
