@@ -52,21 +52,50 @@ type label struct {
 	Text string
 }
 
-// scale maps time to x: linear, or where attempts are seconds apart at first
-// and hours later, logarithmic from the first moment on.
+// scale maps time to x. Attempts are seconds apart at first and hours later,
+// and people act within minutes at the end, so neither a linear nor a
+// logarithmic axis shows both: each gap between two moments is drawn by the
+// logarithm of its length.
 type scale struct {
-	from time.Time
-	span time.Duration
-	unit time.Duration // of the logarithm; 0: linear
+	at []time.Time // the moments, in order
+	xs []float64   // where they are
 }
 
-func (s scale) x(t time.Time) float64 {
-	d := min(max(t.Sub(s.from), 0), s.span)
-	part := float64(d) / float64(s.span)
-	if s.unit > 0 {
-		part = math.Log1p(float64(d)/float64(s.unit)) / math.Log1p(float64(s.span)/float64(s.unit))
+const (
+	gapUnit = 100 * time.Millisecond
+	// gapFloor keeps moments apart that are the same time.
+	gapFloor = 0.6
+)
+
+func gapWidth(d time.Duration) float64 {
+	return gapFloor + math.Log1p(float64(max(d, 0))/float64(gapUnit))
+}
+
+func scaleOf(moments []time.Time) scale {
+	s := scale{at: moments, xs: make([]float64, len(moments))}
+	for i := 1; i < len(moments); i++ {
+		s.xs[i] = s.xs[i-1] + gapWidth(moments[i].Sub(moments[i-1]))
 	}
-	return math.Round((chartLeft+part*(chartRight-chartLeft))*10) / 10
+	whole := max(s.xs[len(s.xs)-1], 1)
+	for i := range s.xs {
+		s.xs[i] = round(chartLeft + s.xs[i]/whole*(chartRight-chartLeft))
+	}
+	return s
+}
+
+func round(x float64) float64 { return math.Round(x*10) / 10 }
+
+// x of a moment that is one of the scale's, or lies between two.
+func (s scale) x(t time.Time) float64 {
+	i, exact := slices.BinarySearchFunc(s.at, t, time.Time.Compare)
+	switch {
+	case exact || i == 0:
+		return s.xs[min(i, len(s.xs)-1)]
+	case i == len(s.at):
+		return s.xs[i-1]
+	}
+	whole, part := gapWidth(s.at[i].Sub(s.at[i-1])), math.Log1p(float64(t.Sub(s.at[i-1]))/float64(gapUnit))
+	return round(s.xs[i-1] + (s.xs[i]-s.xs[i-1])*part/whole)
 }
 
 // chartOf draws what happened when; nil where there is nothing to draw.
@@ -76,154 +105,120 @@ func chartOf(d *Delivery, id string) *chart {
 		return nil
 	}
 	slices.SortStableFunc(facts, func(a, b Fact) int { return cmp.Or(a.When().Compare(b.When()), cmp.Compare(a.Idx, b.Idx)) })
-	s := scaleOf(facts, d.DeliverBy)
+	moments := make([]time.Time, len(facts), len(facts)+1)
+	for i := range facts {
+		moments[i] = facts[i].When()
+	}
+	if !d.DeliverBy.IsZero() {
+		moments = append(moments, d.DeliverBy)
+		slices.SortStableFunc(moments, time.Time.Compare)
+	}
+	s := scaleOf(moments)
 	c := &chart{ID: id, Width: chartWidth, Height: chartHeight, Left: chartLeft, Right: chartRight, Title: "Timeline of the delivery to " + d.EndpointID}
 	c.Ticks = s.ticks()
 	if !d.DeliverBy.IsZero() {
 		c.Deadline = s.deadline(d.DeliverBy)
 	}
-	lastX := map[float64]float64{}
-	lastUp := map[float64]int{}
-	for i := range facts {
-		m, ok := markOf(&facts[i])
-		if !ok {
-			continue
-		}
-		x := s.x(facts[i].When())
-		m.X, m.L, m.R, m.T, m.B = x, x-5, x+5, m.Y-5, m.Y+5
-		if facts[i].Kind == record.Attempt {
-			if end := s.x(facts[i].When().Add(time.Duration(facts[i].DurationUS) * time.Microsecond)); end > x+6 {
-				c.Spans = append(c.Spans, span{x, end})
-			}
-			up := 0 // labels that would touch stand one above the other
-			if before, ok := lastX[m.Y]; ok && x-before < 14 {
-				up = (lastUp[m.Y] + 1) % 3
-			}
-			lastX[m.Y], lastUp[m.Y] = x, up
-			m.Label = &label{x, m.Y - 10 - 11*float64(up), strconv.Itoa(facts[i].Attempt)}
-		}
-		c.Marks = append(c.Marks, m)
-	}
+	c.draw(facts, s)
 	c.Desc = describe(d, facts)
-	c.Caption = "Above the line: attempts, a full circle delivered, a cross failed, a dashed circle unknown. Below: triangle owed, square ended, diamond somebody was told or did something."
-	if s.unit > 0 {
-		c.Caption += " Time since the first record, on a logarithmic scale."
-	} else {
-		c.Caption += " Time since the first record."
-	}
+	c.Caption = "Upper row: attempts; a full circle was delivered, a cross failed, a dashed circle is unknown. Lower row: a triangle is owed, a square ended without success, " +
+		"a diamond is people who were told or who acted. Times are since the first mark; longer gaps are drawn longer, but not in proportion."
 	return c
 }
 
-func markOf(f *Fact) (m mark, ok bool) {
+// draw places the marks. facts are in the order of their times; of equal ones,
+// each has a place of its own.
+func (c *chart) draw(facts []Fact, s scale) {
+	before, up := -100.0, 0
+	used := map[int]bool{}
+	for i := range facts {
+		f := &facts[i]
+		m := markOf(f)
+		at, _ := slices.BinarySearchFunc(s.at, f.When(), time.Time.Compare)
+		for used[at] && at+1 < len(s.at) && s.at[at+1].Equal(f.When()) {
+			at++
+		}
+		used[at] = true
+		x := s.xs[at]
+		m.X, m.L, m.R, m.T, m.B = x, round(x-5), round(x+5), m.Y-5, m.Y+5
+		if f.Kind == record.Attempt {
+			if end := s.x(f.When().Add(time.Duration(f.DurationUS) * time.Microsecond)); end > x+6 {
+				c.Spans = append(c.Spans, span{x, end})
+			}
+			if up++; x-before >= 14 || up > 2 { // labels that would touch stand one above the other
+				up = 0
+			}
+			before = x
+			m.Label = &label{x, round(m.Y - 10 - 11*float64(up)), strconv.Itoa(f.Attempt)}
+		}
+		c.Marks = append(c.Marks, m)
+	}
+}
+
+func markOf(f *Fact) mark {
 	switch f.Kind {
 	case record.Attempt:
 		switch attemptClass(f) {
 		case "good":
-			return mark{Shape: "circle", Class: "m-good", Y: attemptY}, true
+			return mark{Shape: "circle", Class: "m-good", Y: attemptY}
 		case "warn":
-			return mark{Shape: "circle", Class: "m-warn", Y: attemptY}, true
+			return mark{Shape: "circle", Class: "m-warn", Y: attemptY}
 		}
-		return mark{Shape: "cross", Class: "m-bad", Y: attemptY}, true
+		return mark{Shape: "cross", Class: "m-bad", Y: attemptY}
 	case record.DeliveryOwed:
-		return mark{Shape: "triangle", Class: "m-ink", Y: recordY}, true
+		return mark{Shape: "triangle", Class: "m-ink", Y: recordY}
 	case record.DeliveryDeadLetter, record.DeliveryCancelled:
-		return mark{Shape: "square", Class: "m-bad", Y: recordY}, true
+		return mark{Shape: "square", Class: "m-bad", Y: recordY}
 	case record.Escalation:
 		if f.Outcome == "delivered" {
-			return mark{Shape: "diamond", Class: "m-good", Y: recordY}, true
+			return mark{Shape: "diamond", Class: "m-good", Y: recordY}
 		}
-		return mark{Shape: "diamond", Class: "m-bad", Y: recordY}, true
+		return mark{Shape: "diamond", Class: "m-bad", Y: recordY}
 	}
-	return mark{Shape: "diamond", Class: "m-ink", Y: recordY}, true
+	return mark{Shape: "diamond", Class: "m-ink", Y: recordY}
 }
 
-func scaleOf(facts []Fact, deadline time.Time) scale {
-	from, to := facts[0].When(), facts[len(facts)-1].When()
-	for i := range facts {
-		if end := facts[i].When().Add(time.Duration(max(facts[i].DurationUS, 0)) * time.Microsecond); end.After(to) {
-			to = end
-		}
-	}
-	if deadline.After(to) && deadline.Sub(from) < 20*max(to.Sub(from), time.Second) {
-		to = deadline
-	}
-	s := scale{from: from, span: max(to.Sub(from), time.Second)}
-	closest := s.span
-	for i := 1; i < len(facts); i++ {
-		if gap := facts[i].When().Sub(facts[i-1].When()); gap > s.span/2000 {
-			closest = min(closest, gap)
-		}
-	}
-	if closest < s.span/40 {
-		s.unit = max(s.span/5000, 10*time.Millisecond)
-	}
-	return s
-}
-
-// steps are the distances of ticks, as people count time.
-func steps() []time.Duration {
-	const day = 24 * time.Hour
-	out := []time.Duration{}
-	for _, unit := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second} {
-		out = append(out, unit, 2*unit, 5*unit)
-	}
-	return append(out, 10*time.Second, 30*time.Second, time.Minute, 2*time.Minute, 5*time.Minute, 10*time.Minute, 30*time.Minute,
-		time.Hour, 2*time.Hour, 5*time.Hour, 12*time.Hour, day, 2*day, 7*day, 30*day, 90*day, 365*day, 3650*day)
-}
-
+// ticks stand under moments, where there is room for them.
 func (s scale) ticks() []tick {
-	out := []tick{{chartLeft, "0", "middle"}}
-	at := func(d time.Duration) {
-		x := s.x(s.from.Add(d))
-		if x-out[len(out)-1].X < 58 || x > chartRight-4 {
-			return
+	var out []tick
+	for i, t := range s.at {
+		text := "0"
+		if d := t.Sub(s.at[0]); d > 0 {
+			text = "+" + shortly(d)
 		}
-		out = append(out, tick{x, "+" + shortly(d), "middle"})
-	}
-	if s.unit > 0 {
-		for _, d := range steps() {
-			if d >= s.unit && d <= s.span {
-				at(d)
-			}
+		if n := len(out); n > 0 && (s.xs[i]-out[n-1].X < 62 || text == out[n-1].Text) {
+			continue
 		}
-		return out
-	}
-	for _, step := range steps() {
-		if s.span/step <= 8 {
-			for d := step; d <= s.span; d += step {
-				at(d)
-			}
-			break
-		}
+		out = append(out, tick{s.xs[i], text, "middle"})
 	}
 	return out
 }
 
-// shortly writes 90s, 5m, 2h, 3d.
+// shortly writes a duration in at most two units.
 func shortly(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
-	case d < 2*time.Minute && d%time.Minute != 0:
-		return strconv.FormatFloat(d.Seconds(), 'g', 4, 64) + "s"
-	case d < time.Hour:
-		return strconv.FormatFloat(d.Minutes(), 'g', 4, 64) + "m"
-	case d < 48*time.Hour && d%(24*time.Hour) != 0:
-		return strconv.FormatFloat(d.Hours(), 'g', 4, 64) + "h"
+	units := []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}}
+	for i, u := range units {
+		if d < u.size && i < len(units)-1 {
+			continue
+		}
+		text := strconv.FormatInt(int64(d/u.size), 10) + u.name
+		if i < 3 && d%u.size >= units[i+1].size {
+			text += " " + strconv.FormatInt(int64(d%u.size/units[i+1].size), 10) + units[i+1].name
+		}
+		return text
 	}
-	return strconv.FormatFloat(d.Hours()/24, 'g', 4, 64) + "d"
+	return ""
 }
 
 func (s scale) deadline(at time.Time) *tick {
-	x := s.x(at)
-	t := &tick{X: x, Anchor: "middle", Text: "deliver by " + at.UTC().Format("15:04:05")}
-	if at.After(s.from.Add(s.span)) {
-		t.Text += " (later)"
-	}
-	if x > chartRight-80 {
+	t := &tick{X: s.x(at), Anchor: "middle", Text: "deliver by " + at.UTC().Format("2006-01-02 15:04:05")}
+	if t.X > chartRight-100 {
 		t.Anchor = "end"
 	}
-	if x < chartLeft+80 {
+	if t.X < chartLeft+100 {
 		t.Anchor = "start"
 	}
 	return t

@@ -33,7 +33,7 @@ func TestThePageShowsEverything(t *testing.T) {
 	l := newLog(t)
 	l.tellLarge("e1")
 	p := pageOf(t, l.verify(l.file(subject("e1")).Encode()))
-	for _, want := range []string{"<strong>Verified</strong>", "Event e1", "order.paid", "Delivery to ep_bad", "deliver by 12:01:00", "attempts_exhausted", "bob took it on",
+	for _, want := range []string{"<strong>Verified</strong>", "Event e1", "order.paid", "Delivery to ep_bad", "deliver by 2026-11-02 12:01:00", "attempts_exhausted", "bob took it on",
 		"mended", "deliver_within 1h", "night", "2bfd14f43d17fc7cea24e0917a8879b4b2f880b8baeec1b9d90fbaad655e71bd", "waybill evidence verify FILE --key KEY",
 		"The witness w.example", "no further record", "attempts 3, 5 to ep_bad", "Exported by alice@host", `role="img"`, "<desc"} {
 		if !strings.Contains(p, want) {
@@ -108,7 +108,9 @@ func TestEachKindOfEventHasAPage(t *testing.T) {
 				r.DataDigest = "2bfd14f43d17fc7cea24e0917a8879b4b2f880b8baeec1b9d90fbaad655e71bd"
 			})
 			for _, ep := range []string{a, b} {
-				l.tell(record.DeliveryOwed, "e1", ep, func(r *record.Record) { r.EventType, r.DeliverBy, r.EndpointRevision = "lab_result.critical", promise, 4 })
+				l.tell(record.DeliveryOwed, "e1", ep, func(r *record.Record) {
+					r.EventType, r.DeliverBy, r.EndpointRevision = "lab_result.critical", promise, 4
+				})
 			}
 			at := noon.Add(3 * time.Second)
 			attempt := func(ep string, n, status int, outcome, class, decision string, wait time.Duration) {

@@ -31,14 +31,14 @@ type Story struct {
 // Delivery is the event owed to one endpoint, and what became of it.
 type Delivery struct {
 	EndpointID  string
-	State       string // delivered, dead_lettered, cancelled, pending
-	Reason      string // if it ended without success
-	URL         string // of the last request
+	State       string    // delivered, dead_lettered, cancelled, pending
+	Reason      string    // if it ended without success
+	URL         string    // of the last request
 	DeliverBy   time.Time // the last deadline on record
-	Owed        []Fact // the first obligation, and one for each replay
-	Replays     []Fact // who asked for them
-	Attempts    []Fact // by number
-	Ends        []Fact // dead letters and cancellations
+	Owed        []Fact    // the first obligation, and one for each replay
+	Replays     []Fact    // who asked for them
+	Attempts    []Fact    // by number
+	Ends        []Fact    // dead letters and cancellations
 	Escalations []Fact
 	Acks        []Fact // and what else people did
 	Revisions   []Fact // the endpoint's settings that the records name
