@@ -24,6 +24,7 @@ const (
 	Ledger      = "LEDGER"
 	Replays     = "REPLAYS"
 	Escalations = "ESCALATIONS"
+	Checkpoints = "CHECKPOINTS"
 
 	EndpointsBucket  = "endpoints"
 	EventTypesBucket = "event_types"
@@ -186,6 +187,19 @@ func LedgerSubject(kind, tenant string) string {
 // LedgerSubjects matches every record's subject.
 const LedgerSubjects = "ledger.>"
 
+// CheckpointsSubject is where the ledger's checkpoints are published: signed notes.
+const CheckpointsSubject = "checkpoints"
+
+// CheckpointID is the message id of a checkpoint when it is signed. With
+// cosignatures it is published again, under the id of so many signatures.
+func CheckpointID(origin string, size uint64, cosignatures int) string {
+	id := origin + "/" + strconv.FormatUint(size, 10)
+	if cosignatures > 0 {
+		id += "/" + strconv.Itoa(cosignatures)
+	}
+	return id
+}
+
 // ReplaySubject is where a replay is asked for.
 func ReplaySubject(tenant string) string { return "replays." + tenant }
 
@@ -219,7 +233,7 @@ const (
 func Ours(subject string) bool {
 	first, _, _ := strings.Cut(subject, ".")
 	switch first {
-	case "events", "deliveries", "retry", "claims", "ledger", "replays", "escalations", "_INBOX":
+	case "events", "deliveries", "retry", "claims", "ledger", "replays", "escalations", CheckpointsSubject, "_INBOX":
 		return true
 	}
 	return strings.HasPrefix(subject, "$")

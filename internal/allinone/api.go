@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/problem"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/transparency"
 )
 
 // startAPI begins to accept: the last to start, the first to stop.
@@ -36,6 +37,7 @@ func (w *Waybill) startAPI(ctx context.Context, _ *registry.View) error {
 	mux := http.NewServeMux()
 	in.Routes(mux)
 	api.New(c).Routes(mux)
+	(&transparency.Server{Store: w.ledger, Origin: w.keysOfLog.Origin(), Log: w.log}).Routes(mux)
 	process.Routes(mux, &w.health, w.metrics)
 	mux.HandleFunc("/", problem.NotFound)
 	w.work("http", serveBound+time.Second, func(ctx context.Context) error {

@@ -52,7 +52,11 @@ func (w *Waybill) startSink(ctx context.Context, _ *registry.View) error {
 	if err != nil {
 		return err
 	}
-	sink, err := ledgersink.New(ledgersink.Options{NATS: nc, Ledger: w.ledger, Name: w.name, Log: w.stageLog("ledger-sink"), Registerer: w.metrics})
+	tree, err := w.openLog(ctx, nc)
+	if err != nil {
+		return err
+	}
+	sink, err := ledgersink.New(ledgersink.Options{NATS: nc, Ledger: w.ledger, Tree: tree, Name: w.name, Log: w.stageLog("ledger-sink"), Registerer: w.metrics})
 	if err != nil {
 		return err
 	}

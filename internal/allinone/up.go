@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-dev/waybill/internal/checkpoint"
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/engine"
@@ -26,6 +27,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/internal/tracing"
+	"github.com/waybill-dev/waybill/internal/transparency"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -44,11 +46,13 @@ type Options struct {
 	EgressProxy      process.Proxy
 	RootCAs          *x509.CertPool // Optional: verify the servers of escalation channels instead of the system's
 	SecretsKeyFile   string         // Optional: the environment's keys, or a file in the data directory
-	Partitions       int            // 0: what the data has, or 1
-	Drain            time.Duration  // how long a stop waits for a stage's work in hand
-	DebugHTTP        string         // Optional: where to serve Go's profiles, on loopback
-	OTLP             string         // Optional: where to send traces
-	AddressesFile    string         // Optional: where to write the addresses besides the data directory
+	Transparency     transparency.Settings
+	Origin           string        // Optional: of the checkpoint key that is made at the first start
+	Partitions       int           // 0: what the data has, or 1
+	Drain            time.Duration // how long a stop waits for a stage's work in hand
+	DebugHTTP        string        // Optional: where to serve Go's profiles, on loopback
+	OTLP             string        // Optional: where to send traces
+	AddressesFile    string        // Optional: where to write the addresses besides the data directory
 	Log              zerolog.Logger
 }
 
@@ -75,6 +79,8 @@ type Waybill struct {
 	dsn      string // ClickHouse, as the owner
 	ledger   *ledger.DB
 	control  *control.Control
+	// keysOfLog sign the ledger's checkpoints.
+	keysOfLog *checkpoint.Keys
 
 	failOnce sync.Once
 	failed   chan struct{} // closed when a part ended that must not
@@ -87,6 +93,14 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 	policy, err := egress.ParseAllow(o.EgressAllow)
 	if err != nil {
 		return nil, process.Usagef("--egress-allow: %w", err)
+	}
+	if err := o.Transparency.Check(); err != nil {
+		return nil, &process.UsageError{Err: err}
+	}
+	if o.Origin != "" {
+		if err := checkpoint.CheckOrigin(o.Origin); err != nil {
+			return nil, process.Usagef("--origin: %w", err)
+		}
 	}
 	proxy, err := o.EgressProxy.Parse(policy)
 	if err != nil {

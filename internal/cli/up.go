@@ -41,6 +41,8 @@ func (f *upFlags) bind(flags *pflag.FlagSet, level string) {
 	flags.StringVar(&f.caFile, "ca-file", "", "certificates (PEM) that the servers of escalation channels are verified with, besides the system's")
 	f.o.EgressProxy.Bind(flags)
 	process.BindKeys(flags, &f.o.SecretsKeyFile, "default: DATA/keys/secrets.key, made at the first start")
+	f.o.Transparency.Bind(flags, "default: DATA/keys/checkpoint.key, made at the first start")
+	flags.StringVar(&f.o.Origin, "origin", "", "name of the ledger's log, for the checkpoint key that is made at the first start, such as example.com/waybill (default: one that is unique)")
 	flags.IntVar(&f.o.Partitions, "partitions", 0, "partitions of the delivery queues, 1 to 100; never fewer than before (default: what the data has, or 1)")
 	flags.DurationVar(&f.o.Drain, "drain-timeout", 5*time.Second, "how long an orderly stop waits for attempts under way")
 	flags.StringVar(&f.o.AddressesFile, "addresses", "", "write the addresses to this file as JSON once everything works")
@@ -97,7 +99,9 @@ clickhouse_native and clickhouse_http, each host:port, and pid.
 Stop with Ctrl-C or SIGTERM; a second one ends the process at once.
 
 The secrets of endpoints are encrypted with the keys in DATA/keys/secrets.key,
-which is made at the first start: keep a copy of it, apart from the data.`,
+which is made at the first start: keep a copy of it, apart from the data. So is
+DATA/keys/checkpoint.key, with which the ledger's checkpoints are signed: give
+whoever verifies them its public half, which is printed at the start.`,
 		Example: `  waybill up
   waybill up --data /var/lib/waybill --http 0.0.0.0:8080 --log-format json
   waybill up --egress-allow 10.20.0.0/16 --egress-allow 127.0.0.0/8
@@ -159,6 +163,7 @@ func printAddresses(out io.Writer, w *allinone.Waybill, log zerolog.Logger) {
 		fmt.Fprintf(out, "               http://%s (HTTP), for example:\n\n", a.ClickHouseHTTP)
 		fmt.Fprintf(out, "  %s\n", curl(a.ClickHouseHTTP, "SELECT state, count() FROM deliveries GROUP BY state FORMAT PrettyCompact"))
 	}
+	fmt.Fprintf(out, "  Ledger key   %s\n               verifies http://%s/log/checkpoint\n", w.Verifier(), a.HTTP)
 	fmt.Fprintf(out, "\nwaybill: ready\n")
 	log.Info().Str("http", a.HTTP).Str("nats", a.NATS).Str("clickhouse_native", a.ClickHouseNative).
 		Str("clickhouse_http", a.ClickHouseHTTP).Str("data", w.Data()).Msg("up.ready")

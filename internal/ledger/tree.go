@@ -289,16 +289,25 @@ func (db *DB) LatestCheckpoints(ctx context.Context, n int) ([]Checkpoint, error
 	return out, err
 }
 
+// LastCheckpoint returns the largest checkpoint of an origin, or ErrNotFound.
+func (db *DB) LastCheckpoint(ctx context.Context, origin string) (Checkpoint, error) {
+	return db.oneCheckpoint(ctx, "checkpoint of "+origin, "WHERE origin = ? ORDER BY size DESC, at DESC LIMIT 1", origin)
+}
+
 // CheckpointOver returns the smallest checkpoint with at least size records, or
 // ErrNotFound.
 func (db *DB) CheckpointOver(ctx context.Context, size uint64) (Checkpoint, error) {
+	return db.oneCheckpoint(ctx, fmt.Sprintf("checkpoint over %d records", size), "WHERE size >= ? ORDER BY size, at LIMIT 1", size)
+}
+
+func (db *DB) oneCheckpoint(ctx context.Context, what, which string, args ...any) (Checkpoint, error) {
 	var out []Checkpoint
-	err := db.eachCheckpoint(ctx, "WHERE size >= ? ORDER BY size, at LIMIT 1", func(c Checkpoint) error {
+	err := db.eachCheckpoint(ctx, which, func(c Checkpoint) error {
 		out = append(out, c)
 		return nil
-	}, size)
+	}, args...)
 	if err == nil && len(out) == 0 {
-		err = fmt.Errorf("checkpoint over %d records: %w", size, ErrNotFound)
+		err = fmt.Errorf("%s: %w", what, ErrNotFound)
 	}
 	if err != nil {
 		return Checkpoint{}, err
@@ -360,4 +369,15 @@ func (db *DB) CheckpointSignatures(ctx context.Context, first, last uint64) ([]C
 	err := db.selectInto(ctx, "reading signatures", &out,
 		"SELECT size, at, kind, signer, signature FROM checkpoint_signatures WHERE size >= ? AND size <= ? ORDER BY size, at", first, last)
 	return out, err
+}
+
+// LastSignatureAt says when the last signature of a kind arrived; zero: never.
+func (db *DB) LastSignatureAt(ctx context.Context, kind string) (time.Time, error) {
+	var all []CheckpointSignature
+	err := db.selectInto(ctx, "reading signatures", &all,
+		"SELECT size, at, kind, signer, signature FROM checkpoint_signatures WHERE kind = ? ORDER BY at DESC LIMIT 1", kind)
+	if err != nil || len(all) == 0 {
+		return time.Time{}, err
+	}
+	return all[0].At, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/lease"
@@ -43,6 +44,8 @@ func (s *Sink) session(ctx context.Context, l *lease.Lease) error {
 	if err != nil {
 		return err
 	}
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	r, err := s.open(ctx, at, from, known)
@@ -50,6 +53,9 @@ func (s *Sink) session(ctx context.Context, l *lease.Lease) error {
 		return err
 	}
 	defer r.close()
+	if s.o.Tree != nil {
+		beside.Go(func() { s.o.Tree.Follow(ctx, at, l.Valid) })
+	}
 	s.writing(at)
 	return s.write(ctx, l, r, at)
 }
@@ -145,6 +151,9 @@ func (s *Sink) insert(ctx context.Context, l *lease.Lease, at ledger.Position, r
 	}
 	s.metrics.inserts.Observe(time.Since(began).Seconds())
 	s.metrics.stored.Add(float64(len(rows)))
+	if s.o.Tree != nil {
+		s.o.Tree.Landed(rows)
+	}
 	return want, nil
 }
 

@@ -43,6 +43,14 @@ type Ledger interface {
 	Turned(ctx context.Context, from uint64, epoch int64) (bool, error)
 }
 
+// Tree is told of every row that has landed, in order. Neither call may hold up
+// the sink: Follow runs beside it, from where ClickHouse stands until ctx ends,
+// and valid says whether this still is the sink that writes.
+type Tree interface {
+	Follow(ctx context.Context, at ledger.Position, valid func() bool)
+	Landed(rows []ledger.Row)
+}
+
 // Defaults of Options.
 const (
 	// A batch is this large only when the sink is behind. Batches of 20,000 took
@@ -66,6 +74,8 @@ type Options struct {
 	NATS   *nats.Conn
 	Ledger Ledger
 	Log    zerolog.Logger
+	// Tree grows over the records. Optional.
+	Tree Tree
 	// Name tells this sink from others in the lease. Default: host, process and a random part.
 	Name string
 	// A batch ends at BatchRecords or BatchBytes, or when its first record has waited BatchAge.

@@ -33,6 +33,32 @@ func Listen(flag, addr string) (net.Listener, error) {
 type Health struct {
 	mu     sync.Mutex
 	checks map[string]func(context.Context) error
+	notes  map[string]func() string
+}
+
+// AddNote registers what /readyz says besides: what people should know though
+// the process works. "" means that there is nothing to say.
+func (h *Health) AddNote(name string, note func() string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.notes == nil {
+		h.notes = map[string]func() string{}
+	}
+	h.notes[name] = note
+}
+
+// Notes returns what there is to say, a line each.
+func (h *Health) Notes() []string {
+	h.mu.Lock()
+	notes := maps.Clone(h.notes)
+	h.mu.Unlock()
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(notes)) {
+		if text := notes[name](); text != "" {
+			out = append(out, name+": "+text)
+		}
+	}
+	return out
 }
 
 // Add registers a check; ready means that every check returns nil.
@@ -78,9 +104,12 @@ func Routes(mux *http.ServeMux, health *Health, metrics *prometheus.Registry) {
 		failures := health.Failures(ctx)
 		if len(failures) == 0 {
 			fmt.Fprintln(w, "ready")
-			return
+		} else {
+			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		w.WriteHeader(http.StatusServiceUnavailable)
+		for _, note := range health.Notes() {
+			fmt.Fprintln(w, note)
+		}
 		for name, why := range failures {
 			fmt.Fprintf(w, "%s: %s\n", name, why)
 		}
