@@ -121,10 +121,12 @@ func chartOf(d *Delivery, id string) *chart {
 	}
 	c.draw(facts, s)
 	c.Desc = describe(d, facts)
-	c.Caption = "Upper row: attempts; a full circle was delivered, a cross failed, a dashed circle is unknown. Lower row: a triangle is owed, a square ended without success, " +
-		"a diamond is people who were told or who acted. Times are since the first mark; longer gaps are drawn longer, but not in proportion."
+	c.Caption = legend
 	return c
 }
+
+const legend = "Upper row: attempts; a full circle was delivered, a cross failed, a dashed circle is unknown. Lower row: a triangle is owed, a square ended without success, " +
+	"a diamond is people who were told or who acted. Times are since the first mark; longer gaps are drawn longer, but not in proportion."
 
 // draw places the marks. facts are in the order of their times; of equal ones,
 // each has a place of its own.
@@ -189,7 +191,11 @@ func (s scale) ticks() []tick {
 		if n := len(out); n > 0 && (s.xs[i]-out[n-1].X < 62 || text == out[n-1].Text) {
 			continue
 		}
-		out = append(out, tick{s.xs[i], text, "middle"})
+		anchor := "middle"
+		if s.xs[i] > chartRight-20 {
+			anchor = "end"
+		}
+		out = append(out, tick{s.xs[i], text, anchor})
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -89,12 +90,16 @@ func pageOf(r *Report) *page {
 		p.Facts = append(p.Facts, eventItems(e)...)
 	}
 	for i := range r.Story.Deliveries {
-		p.Deliveries = append(p.Deliveries, deliveryOf(&r.Story.Deliveries[i], i))
+		v := deliveryOf(&r.Story.Deliveries[i], i)
+		if v.Chart != nil && i > 0 {
+			v.Chart.Caption = "" // it stands under the first
+		}
+		p.Deliveries = append(p.Deliveries, v)
 	}
 	p.Lists = lists(
-		list{"Set for event types, when this was delivered", rows(r.Story.Rules, nil)},
-		list{"Who is told, and how: policies and channels", rows(r.Story.Policies, detailed)},
-		list{"What else is on record of the event", rows(r.Story.Other, detailed)})
+		list{"Set for event types, when this was delivered", rows(slices.Clone(r.Story.Rules), nil)},
+		list{"Who is told, and how: policies and channels", rows(slices.Clone(r.Story.Policies), detailed)},
+		list{"What else is on record of the event", rows(slices.Clone(r.Story.Other), detailed)})
 	for _, c := range r.Claims {
 		if c.About == aboutLedger || c.About == aboutPayload {
 			p.Proven = append(p.Proven, c.Text)
@@ -170,9 +175,9 @@ func deliveryOf(d *Delivery, n int) deliveryView {
 	}
 	v.Lists = lists(
 		list{"Owed, and by whom it was asked for again", rows(slices.Concat(d.Owed, d.Replays), detailed)},
-		list{"Ended without success", rows(d.Ends, nil)},
+		list{"Ended without success", rows(slices.Clone(d.Ends), nil)},
 		list{"Who was told, and who took it on", rows(slices.Concat(d.Escalations, d.Acks), detailed)},
-		list{"The endpoint's settings, at the revisions that were used", rows(d.Revisions, settings)})
+		list{"The endpoint's settings, at the revisions that were used", rows(slices.Clone(d.Revisions), settings)})
 	return v
 }
 
@@ -238,6 +243,7 @@ func lists(all ...list) []list {
 
 func rows(facts []Fact, more func(*Fact) []string) []listRow {
 	var out []listRow
+	slices.SortStableFunc(facts, func(a, b Fact) int { return cmp.Compare(a.Idx, b.Idx) })
 	for i := range facts {
 		f := &facts[i]
 		r := listRow{Time: stamp(f.When()), What: f.Title(), Idx: f.Idx}
@@ -251,9 +257,10 @@ func rows(facts []Fact, more func(*Fact) []string) []listRow {
 
 func detailed(f *Fact) []string {
 	var out []string
-	for _, s := range []string{f.Detail, f.Error, prefixed("reason: ", f.Reason), prefixed("incident ", f.IncidentID)} {
-		if s != "" && !strings.Contains(f.Title(), s) {
-			out = append(out, s)
+	title := f.Title()
+	for _, x := range [][2]string{{"", f.Detail}, {"", f.Error}, {"reason: ", f.Reason}, {"incident ", f.IncidentID}} {
+		if x[1] != "" && !strings.Contains(title, x[1]) {
+			out = append(out, x[0]+x[1])
 		}
 	}
 	return out
