@@ -110,7 +110,7 @@ func (s *Story) claims() []Claim {
 	}
 	for i := range s.Rules {
 		x := &s.Rules[i]
-		say(aboutEvent, "For event types %s, %s set at %s: %s.", strings.Join(x.EventTypes, ", "), by(x.Actor), moment(x.At), or(x.Detail, x.Action))
+		say(aboutEvent, "For event types %s, %s set at %s: %s.", strings.Join(x.EventTypes, ", "), by(x.Actor), moment(x.At), or(or(x.Detail, x.Action), "no settings"))
 	}
 	for i := range s.Policies {
 		x := &s.Policies[i]

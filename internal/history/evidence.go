@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/evidence"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -221,7 +223,7 @@ func (g *gatherer) prove(ctx context.Context, c ledger.Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("the checkpoint over %d records: %w; find what is wrong with: waybill ledger verify", c.Size, err)
 	}
-	reader := merkle.NewReader(ctx, g.db)
+	reader := merkle.NewReader(ctx, &leaves{DB: g.db, size: tree.Size, tiles: map[uint64][]tlog.Hash{}})
 	for i, b := range g.rows {
 		if i > 0 && b.Idx == g.rows[i-1].Idx {
 			return fmt.Errorf("%w: record %d is there twice; find what is wrong with: waybill ledger verify", ledger.ErrDamaged, b.Idx)
@@ -236,6 +238,31 @@ func (g *gatherer) prove(ctx context.Context, c ledger.Checkpoint) error {
 		g.file.Records = append(g.file.Records, r)
 	}
 	return nil
+}
+
+// leaves remembers those of tiles that are not full, which each proof needs.
+type leaves struct {
+	*ledger.DB
+	size  uint64
+	tiles map[uint64][]tlog.Hash
+}
+
+// Leaves implements merkle.Store.
+func (l *leaves) Leaves(ctx context.Context, first, end uint64) ([]tlog.Hash, error) {
+	n := first / merkle.TileWidth
+	from, to := n*merkle.TileWidth, min((n+1)*merkle.TileWidth, l.size)
+	if end > to {
+		return l.DB.Leaves(ctx, first, end)
+	}
+	tile, known := l.tiles[n]
+	if !known {
+		var err error
+		if tile, err = l.DB.Leaves(ctx, from, to); err != nil {
+			return nil, err
+		}
+		l.tiles[n] = tile
+	}
+	return tile[first-from : end-from], nil
 }
 
 // cosigned adds what others signed to the checkpoint.
