@@ -8,7 +8,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules
 
 # The modules of this repository: the product, and tests whose libraries the product must not require.
-MODULES := . test/interop test/compose test/monitoring
+MODULES := . test/interop test/compose test/monitoring test/transparency
 NODE_PACKAGES := test/interop/node/node_modules/.package-lock.json
 # The race detector needs a C compiler; without one, the tests run without it and say so.
 RACE ?= $(if $(shell command -v $${CC:-cc} gcc 2>/dev/null),-race)

@@ -39,6 +39,7 @@ type signing struct {
 	looked   time.Time // when the tree was compared with it last
 	agreed   bool      // the tree has bound's root at its size
 	grown    growing
+	storedAt time.Time          // when tiles were stored that did not fill an insert
 	unstored *ledger.Checkpoint // signed and not published on the stream yet
 }
 
@@ -81,11 +82,13 @@ const lookAgain = 10 * time.Second
 func (s *signing) turn(ctx context.Context, now time.Time) error {
 	l := s.log
 	s.grown.look(s.tree.size, l.signed.Load(), now)
-	if l.o.Keys == nil {
-		if s.grown.due(now, l.o.Every, l.o.Quiet) {
-			s.grown.signedAt, s.grown.unsignedAt = now, time.Time{}
-			return s.tree.store(ctx)
+	if s.tree.fullTiles() > 0 && now.Sub(s.storedAt) >= l.o.Every {
+		s.storedAt = now
+		if err := s.tree.store(ctx); err != nil {
+			return err
 		}
+	}
+	if l.o.Keys == nil {
 		return nil
 	}
 	if !s.agreed {
@@ -94,14 +97,11 @@ func (s *signing) turn(ctx context.Context, now time.Time) error {
 		}
 	}
 	s.publishAgain(ctx)
-	if !s.grown.due(now, l.o.Every, l.o.Quiet) {
+	if !s.agreed || !s.grown.due(now, l.o.Every, l.o.Quiet) || !s.valid() || s.tree.size <= s.bound.Size {
 		return nil
 	}
 	if err := s.tree.store(ctx); err != nil {
 		return err
-	}
-	if !s.agreed || !s.valid() || s.tree.size <= s.bound.Size {
-		return nil
 	}
 	return s.sign(ctx, now)
 }
@@ -248,6 +248,9 @@ func (l *Log) refuse(ctx context.Context, t trouble) {
 	}
 }
 
+// allTenants stands on the record of what is not of one tenant.
+const allTenants = "all"
+
 // ActionUnsigned is the action of the record that says that signing stopped.
 const ActionUnsigned = "ledger.signing_stopped"
 
@@ -257,14 +260,11 @@ func (l *Log) putOnRecord(ctx context.Context, t trouble) error {
 	defer cancel()
 	now := time.Now()
 	r := record.Record{ID: fmt.Sprintf("%s/%s/%s/%d/%d", record.OperatorAction, ActionUnsigned, t.cause, t.size, now.Unix()/3600),
-		Kind: record.OperatorAction, At: now, Tenant: "default", Actor: "waybill", Action: ActionUnsigned, Reason: "ledger_" + t.cause, Detail: t.text}
-	body, err := r.Encode()
+		Kind: record.OperatorAction, At: now, Tenant: allTenants, Actor: "waybill", Action: ActionUnsigned, Reason: "ledger_" + t.cause, Detail: t.text}
+	m, err := r.Message()
 	if err != nil {
 		return err
 	}
-	m := nats.NewMsg(streams.LedgerSubject(string(r.Kind), r.Tenant))
-	m.Header.Set(nats.MsgIdHdr, r.ID)
-	m.Data = body
 	_, err = l.js.PublishMsg(ctx, m)
 	return err
 }
