@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/x509"
 	"fmt"
 	"io"
 	"os"
@@ -15,19 +16,32 @@ import (
 )
 
 // keyFlags are the keys that somebody trusts.
-type keyFlags struct{ keys, witnesses []string }
+type keyFlags struct {
+	keys, witnesses []string
+	roots           string
+}
 
 func (k *keyFlags) bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&k.keys, "key", nil, "verifier key of the ledger (NAME+HASH+BASE64), or a file of them; it MUST come from somebody you trust, not with the file")
 	f.StringSliceVar(&k.witnesses, "witness-key", nil, "verifier key of a witness that must have signed too, or a file of them")
+	f.StringVar(&k.roots, "timestamp-ca", "", "root certificates (PEM) of a time stamping authority (RFC 3161) that must have stamped the checkpoint")
 }
 
 func (k *keyFlags) options() (o evidence.Options, err error) {
 	if o.Keys, err = readKeys("key", k.keys); err != nil {
 		return o, err
 	}
-	o.Witnesses, err = readKeys("witness-key", k.witnesses)
-	return o, err
+	if o.Witnesses, err = readKeys("witness-key", k.witnesses); err != nil || k.roots == "" {
+		return o, err
+	}
+	pem, err := os.ReadFile(k.roots)
+	if err != nil {
+		return o, process.Usagef("--timestamp-ca: %w; name a file of certificates (PEM)", err)
+	}
+	if o.Roots = x509.NewCertPool(); !o.Roots.AppendCertsFromPEM(pem) {
+		return o, process.Usagef("--timestamp-ca: %s has no certificate; want PEM", k.roots)
+	}
+	return o, nil
 }
 
 // readKeys takes each value for a file if there is one of that name.

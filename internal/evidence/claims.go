@@ -46,6 +46,12 @@ func (r *Report) claim(f *File) {
 			r.say(aboutLedger, "The witness %s saw this checkpoint.", w.Key)
 		}
 	}
+	for _, s := range r.Stamps {
+		if s.Verified {
+			timed = true
+			r.say(aboutLedger, "The checkpoint existed at %s: the time stamping authority %s vouches for it, and a root that was given for the authority.", moment(s.At), s.Authority)
+		}
+	}
 	r.Claims = append(r.Claims, r.Story.claims()...)
 	r.Claims = append(r.Claims, payload...)
 	r.notProven(f, timed)
@@ -60,7 +66,7 @@ func (r *Report) notProven(f *File, timed bool) {
 		if at := f.Statement.CheckpointAt; !at.IsZero() {
 			said = " The ledger says " + moment(at) + "."
 		}
-		no("When the checkpoint was signed: no witness whose key was given vouches for the time.%s", said)
+		no("When the checkpoint was signed: no witness and no time stamping authority that you gave the key of vouches for the time.%s", said)
 	}
 	for _, w := range r.Witnessed {
 		switch {
@@ -71,8 +77,10 @@ func (r *Report) notProven(f *File, timed bool) {
 			no("That the signature %s is genuine: give its key with --witness-key.", w.Key)
 		}
 	}
-	for _, t := range f.Checkpoint.Timestamps {
-		no("That the time stamp of %s is genuine: it is in the file for tools that read RFC 3161.", t.Authority)
+	for _, s := range r.Stamps {
+		if !s.Verified {
+			no("That the time stamp of %s, %s, is by an authority that you trust: give its root certificate with --timestamp-ca.", s.Authority, moment(s.At))
+		}
 	}
 	if n := len(f.Statement.Uncovered); n > 0 {
 		no("What %s found besides: no checkpoint covered %s yet. Export again later.", counted(n, "record says that was", "records say that were"), pronoun(n))

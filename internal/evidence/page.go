@@ -155,6 +155,13 @@ func checkpointItems(r *Report) []item {
 			items = append(items, item{"Witness, not checked", w.Key, true})
 		}
 	}
+	for _, t := range r.Stamps {
+		what := "Time stamp, authority not checked"
+		if t.Verified {
+			what = "Time stamp"
+		}
+		items = append(items, item{what, stampUTC(t.At) + ", " + t.Authority, false})
+	}
 	return items
 }
 

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"crypto/x509"
 	"encoding/base64"
 	"fmt"
 	"time"
@@ -19,6 +20,9 @@ type Options struct {
 	Keys []Key
 	// Witnesses are keys of witnesses: each MUST have signed.
 	Witnesses []Key
+	// Roots are certificates of authorities for time stamps. With them, one MUST
+	// have stamped the checkpoint.
+	Roots *x509.CertPool
 	// Payload, if it is not nil, is compared with the digests on record.
 	Payload []byte
 }
@@ -38,6 +42,7 @@ type Report struct {
 	Root      string     `json:"root,omitempty"`   // base64
 	SignedBy  string     `json:"signed_by,omitempty"`
 	Witnessed []Witness  `json:"witnessed"`
+	Stamps    []Stamp    `json:"timestamps"`
 	Story     *Story     `json:"-"`
 	Facts     []Fact     `json:"-"`
 	Statement *Statement `json:"-"`
@@ -66,7 +71,7 @@ func (r *Report) wrong(format string, args ...any) {
 // Verify checks everything there is to check in a file, and says what it
 // proves. It reads nothing but its arguments.
 func Verify(b []byte, o Options) *Report {
-	r := &Report{Problems: []string{}, Claims: []Claim{}, NotProven: []string{}, Witnessed: []Witness{}, Digest: hexDigest(b)}
+	r := &Report{Problems: []string{}, Claims: []Claim{}, NotProven: []string{}, Witnessed: []Witness{}, Stamps: []Stamp{}, Digest: hexDigest(b)}
 	if err := Intact(b); err != nil {
 		r.wrong("%v", err)
 	}
@@ -115,6 +120,7 @@ func (r *Report) checkpoint(c *Checkpoint, o Options) (tree *checkpoint.Checkpoi
 	r.Origin, r.Size, r.Root = t.Origin, t.Size, base64.StdEncoding.EncodeToString(t.Root[:])
 	left := r.ledgerSignature(text, t, sigs, o.Keys)
 	r.witnesses(text, left, o.Witnesses)
+	r.timestamps(text, sigs, c.Timestamps, o.Roots)
 	return &t, r.SignedBy != ""
 }
 
