@@ -361,7 +361,7 @@ func TestEvidenceIsAnsweredByteForByte(t *testing.T) {
 		t.Errorf("asked %+v", s.ledger.asked)
 	}
 	for path, want := range map[string]int{"/v1/events/none/evidence": 404, "/v1/events/x/evidence?wait=1h": 422, "/v1/events/x/evidence?wait=soon": 422,
-		"/v1/events/x/evidence?endpoint=ep_1": 422, "/v1/events/x/evidence?tenant=a.b": 422, "/v1/events/x/evidence?more=1": 422} {
+		"/v1/events/x/evidence?endpoint=ep_1": 422, "/v1/events/x/evidence?tenant=a.b": 422, "/v1/events/x/evidence?more=1": 400} {
 		if res, body := s.do("GET", path, ""); res.StatusCode != want {
 			t.Errorf("%s: %d %s", path, res.StatusCode, body)
 		}

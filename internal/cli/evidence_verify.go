@@ -57,7 +57,7 @@ func readKeys(flag string, values []string) ([]evidence.Key, error) {
 		}
 		keys, err := evidence.ParseKeys(string(text))
 		if err != nil {
-			return nil, process.Usagef("--%s: %w; see: waybill ledger key list", flag, err)
+			return nil, process.Usagef("--%s: %w; see: waybill ledger key show", flag, err)
 		}
 		out = append(out, keys...)
 	}
