@@ -193,8 +193,20 @@ func endClaim(x *Fact) string {
 }
 
 func escalationClaim(x *Fact) string {
-	return fmt.Sprintf("People were %s on channel %s at %s, step %d of policy %s: %s%s.",
-		told(x), or(x.Channel, "none"), moment(x.At), x.Step, or(x.EscalationPolicy, "none"), or(x.Outcome, "no outcome on record"), prefixed(", ", x.Error))
+	where := prefixed(" on channel ", x.Channel)
+	if x.Step > 0 {
+		where += fmt.Sprintf(", step %d of policy %s", x.Step, or(x.EscalationPolicy, "none"))
+	}
+	return fmt.Sprintf("People were %s%s at %s: %s%s.", told(x), where, moment(x.At), or(x.Outcome, "no outcome on record"), prefixed(", ", x.Error))
+}
+
+// signedAndSent says no more than an answer shows: without one, nobody knows
+// how much of the body left.
+func signedAndSent(x *Fact) string {
+	if x.Status > 0 {
+		return "signed and sent"
+	}
+	return "signed"
 }
 
 func told(x *Fact) string {
@@ -219,8 +231,8 @@ func attemptClaim(x *Fact) string {
 	}
 	b.WriteString(".")
 	if x.PayloadDigest != "" {
-		fmt.Fprintf(&b, " The body that was signed and sent had %d bytes with SHA-256 %s, signed by scheme %s with %s.",
-			x.PayloadBytes, x.PayloadDigest, or(x.SignatureScheme, "none"), or(strings.Join(x.KeyIDs, ", "), "no key"))
+		fmt.Fprintf(&b, " The body that was %s had %d bytes with SHA-256 %s, signed by scheme %s with %s.",
+			signedAndSent(x), x.PayloadBytes, x.PayloadDigest, or(x.SignatureScheme, "none"), or(strings.Join(x.KeyIDs, ", "), "no key"))
 	}
 	return b.String()
 }
@@ -294,7 +306,7 @@ func (r *Report) payloadDigest(digest, words string) (found bool) {
 		case f.DataDigest:
 			what = "are the event's data"
 		case f.PayloadDigest:
-			what = fmt.Sprintf("are the body that was sent in attempt %d to %s", f.Attempt, f.EndpointID)
+			what = fmt.Sprintf("are the body that was %s in attempt %d to %s", signedAndSent(&f), f.Attempt, f.EndpointID)
 		}
 		if f.Role != OfEvent || what == "" {
 			continue

@@ -210,7 +210,7 @@ func attemptOf(a *Fact) attemptView {
 		}
 	}
 	if a.PayloadDigest != "" {
-		more("Body signed and sent:", fmt.Sprintf("%d bytes, SHA-256 %s", a.PayloadBytes, a.PayloadDigest), true)
+		more("Body "+signedAndSent(a)+":", fmt.Sprintf("%d bytes, SHA-256 %s", a.PayloadBytes, a.PayloadDigest), true)
 		more("Signed:", strings.Trim(fmt.Sprintf("%s with %s", or(a.SignatureScheme, "no scheme on record"), or(strings.Join(a.KeyIDs, ", "), "no key on record")), " "), false)
 	}
 	to := []string{}

@@ -196,7 +196,7 @@ func TestAPayloadIsComparedWithWhatIsOnRecord(t *testing.T) {
 	b := l.file(subject("e1")).Encode()
 	for payload, want := range map[string]string{
 		`{"n":1}`: "The bytes given are the event's data",
-		"body 2":  "The bytes given are the body that was sent in attempt 2 to " + endpoint,
+		"body 2":  "The bytes given are the body that was signed and sent in attempt 2 to " + endpoint,
 		`{"id":"e1","type":"order.paid","timestamp":"2026-11-02T12:00:00Z","data":{"n":1}}`: "The data within the event given are the event's data",
 	} {
 		o := l.options()

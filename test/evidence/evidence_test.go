@@ -277,7 +277,7 @@ func TestWhoVerifiesIsToldWhatIsWrongWithTheFileTheKeyOrThePayload(t *testing.T)
 	}{
 		"proven":              {[]string{file, "--key", key}, 0, "PROVEN"},
 		"the event's data":    {[]string{file, "--key", key, "--payload", write("data", "data")}, 0, "The bytes given are the event's data"},
-		"a request's body":    {[]string{file, "--key", key, "--payload", write("body", "body 2")}, 0, "sent in attempt 2"},
+		"a request's body":    {[]string{file, "--key", key, "--payload", write("body", "body 2")}, 0, "signed and sent in attempt 2"},
 		"another payload":     {[]string{file, "--key", key, "--payload", write("none", "none")}, 1, "the payload given has SHA-256"},
 		"another key":         {[]string{file, "--key", foreign}, 1, "is not signed by the key"},
 		"a bit was changed":   {[]string{write("changed.json", string(changed)), "--key", key}, 1, "was changed since it was written"},
