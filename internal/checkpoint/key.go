@@ -54,13 +54,13 @@ type Key struct {
 func CheckOrigin(origin string) error {
 	switch {
 	case origin == "":
-		return errors.New("the origin is empty; name the deployment, as in example.com/waybill")
+		return errors.New("the origin is empty; name the deployment, as in example.com/ledger")
 	case len(origin) > 200:
 		return errors.New("the origin is longer than 200 characters; choose a shorter one")
 	case strings.Contains(origin, "://"):
 		return fmt.Errorf("origin %q has a scheme; leave it out, as in %s", origin, origin[strings.Index(origin, "://")+3:])
 	case strings.ContainsFunc(origin, func(r rune) bool { return r <= ' ' || r == '+' || r >= 0x7f }):
-		return fmt.Errorf("origin %q: want printable ASCII without spaces and +, as in example.com/waybill", origin)
+		return fmt.Errorf("origin %q: want printable ASCII without spaces and +, as in example.com/ledger", origin)
 	}
 	return nil
 }

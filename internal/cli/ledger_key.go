@@ -48,17 +48,17 @@ func ledgerKeyGenerate(s stdio) *cobra.Command {
 		Long: `Make a key file with one new key, or, without --out, print the private key. A file
 that is there is left alone. The origin names the ledger's log: a name that is
 yours and unique, without a scheme, for ever the same.`,
-		Example: "  waybill ledger key generate --origin example.com/waybill --out /etc/waybill/checkpoint.key",
+		Example: "  waybill ledger key generate --origin example.com/ledger --out /etc/waybill/checkpoint.key",
 	}
 	out.bind(c.Flags())
-	c.Flags().StringVar(&origin, "origin", "", "name of the ledger's log, such as example.com/waybill")
+	c.Flags().StringVar(&origin, "origin", "", "name of the ledger's log, such as example.com/ledger")
 	c.Flags().StringVar(&path, "out", "", "file to make (default: none, the key is printed)")
 	c.RunE = func(*cobra.Command, []string) error {
 		if err := out.check(); err != nil {
 			return err
 		}
 		if origin == "" {
-			return missing("origin", "example.com/waybill")
+			return missing("origin", "example.com/ledger")
 		}
 		if err := checkpoint.CheckOrigin(origin); err != nil {
 			return process.Usagef("--origin: %w", err)

@@ -15,7 +15,7 @@ import (
 
 func ledgerCommand(s stdio) *cobra.Command {
 	return group("ledger", "Look after the ledger: its schema, its checkpoints and the key that signs them",
-		"  waybill ledger checkpoint\n  waybill ledger key show",
+		"  waybill ledger checkpoint show\n  waybill ledger key show",
 		ledgerMigrate(s), ledgerCheckpoint(s), ledgerKeyCommand(s))
 }
 
@@ -83,13 +83,19 @@ type signatureView struct {
 }
 
 func ledgerCheckpoint(s stdio) *cobra.Command {
+	return group("checkpoint", "Show and list the ledger's checkpoints",
+		"  waybill ledger checkpoint show\n  waybill ledger checkpoint list --limit 100",
+		ledgerCheckpointShow(s), ledgerCheckpointList(s))
+}
+
+func ledgerCheckpointShow(s stdio) *cobra.Command {
 	var t target
 	var out format
 	c := &cobra.Command{
-		Use: "checkpoint", Short: "Show the latest checkpoint of the ledger",
+		Use: "show", Short: "Show the latest checkpoint of the ledger",
 		Long: `Show the latest checkpoint: a signed statement of the ledger's size and of the
 Merkle root over its records, with who cosigned it.`,
-		Example: "  waybill ledger checkpoint\n  waybill ledger checkpoint list\n  waybill ledger checkpoint -o json | jq -r .note",
+		Example: "  waybill ledger checkpoint show\n  waybill ledger checkpoint show -o json | jq -r .note",
 	}
 	t.bind(c.Flags(), "data")
 	out.bind(c.Flags())
@@ -106,7 +112,6 @@ Merkle root over its records, with who cosigned it.`,
 		}
 		return printCheckpoint(s, list[0])
 	}
-	c.AddCommand(ledgerCheckpointList(s))
 	return c
 }
 

@@ -42,7 +42,7 @@ func (f *upFlags) bind(flags *pflag.FlagSet, level string) {
 	f.o.EgressProxy.Bind(flags)
 	process.BindKeys(flags, &f.o.SecretsKeyFile, "default: DATA/keys/secrets.key, made at the first start")
 	f.o.Transparency.Bind(flags, "default: DATA/keys/checkpoint.key, made at the first start")
-	flags.StringVar(&f.o.Origin, "origin", "", "name of the ledger's log, for the checkpoint key that is made at the first start, such as example.com/waybill (default: one that is unique)")
+	flags.StringVar(&f.o.Origin, "origin", "", "name of the ledger's log, for the checkpoint key that is made at the first start, such as example.com/ledger (default: one that is unique)")
 	flags.IntVar(&f.o.Partitions, "partitions", 0, "partitions of the delivery queues, 1 to 100; never fewer than before (default: what the data has, or 1)")
 	flags.DurationVar(&f.o.Drain, "drain-timeout", 5*time.Second, "how long an orderly stop waits for attempts under way")
 	flags.StringVar(&f.o.AddressesFile, "addresses", "", "write the addresses to this file as JSON once everything works")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/evidence"
@@ -112,24 +113,22 @@ func decode(rows []ledger.Body) ([]record.Record, error) {
 	return out, nil
 }
 
-// others reads what the event's records refer to.
+// others reads what the event's records refer to: three questions at once.
 func (g *gatherer) others(ctx context.Context) error {
 	w := evidence.Want(g.file.Subject, g.ours)
-	f, err := g.db.RevisionBodies(ctx, w.Revisions)
-	if err != nil {
+	var revisions, rules, policies ledger.Found
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() (err error) { revisions, err = g.db.RevisionBodies(ctx, w.Revisions); return err })
+	all.Go(func() (err error) { rules, err = g.db.RuleBodies(ctx, g.file.Subject.Tenant); return err })
+	all.Go(func() (err error) { policies, err = g.db.PolicyBodies(ctx, w.Policies, w.Channels); return err })
+	if err := all.Wait(); err != nil {
 		return err
 	}
-	g.take(f, "settings of endpoints, at the revisions that these name", f.Rows)
-	if f, err = g.db.RuleBodies(ctx, g.file.Subject.Tenant); err != nil {
+	g.take(revisions, "settings of endpoints, at the revisions that these name", revisions.Rows)
+	if err := g.inForce(w, rules, "changes of what is set for event types; those that match the event's and were in force are here"); err != nil {
 		return err
 	}
-	if err := g.inForce(w, f, "changes of what is set for event types; those that match the event's and were in force are here"); err != nil {
-		return err
-	}
-	if f, err = g.db.PolicyBodies(ctx, w.Policies, w.Channels); err != nil {
-		return err
-	}
-	return g.inForce(w, f, "changes of the escalation policies and channels that these name; those in force are here")
+	return g.inForce(w, policies, "changes of the escalation policies and channels that these name; those in force are here")
 }
 
 // inForce keeps of changes those that matter to the event.

@@ -37,6 +37,7 @@ type harness struct {
 	// sent are the facts in the order in which LEDGER took them.
 	sent []fact
 	rnd  *rand.Rand
+	key  string // see keyFile
 }
 
 type fact struct {

@@ -7,16 +7,19 @@ import (
 	"os/signal"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
+	"github.com/waybill-dev/waybill/internal/checkpoint"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledgersink"
 	"github.com/waybill-dev/waybill/internal/testkit"
+	"github.com/waybill-dev/waybill/internal/transparency"
 )
 
-// sinkProcess makes this binary a sink: the value is "NATS URL DSN".
+// sinkProcess makes this binary a sink: the value is "NATS-URL DSN KEY-FILE".
 const sinkProcess = "WAYBILL_TEST_SINK"
 
 func TestMain(m *testing.M) {
@@ -31,8 +34,8 @@ func TestMain(m *testing.M) {
 }
 
 func runSink(v string) error {
-	var url, dsn string
-	if _, err := fmt.Sscan(v, &url, &dsn); err != nil {
+	var url, dsn, keyFile string
+	if _, err := fmt.Sscan(v, &url, &dsn, &keyFile); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -46,7 +49,16 @@ func runSink(v string) error {
 	if err != nil {
 		return err
 	}
-	s, err := ledgersink.New(ledgersink.Options{NATS: nc, Ledger: db, Log: zerolog.New(os.Stderr), BatchRecords: 50})
+	keys, err := checkpoint.OpenKeys(keyFile)
+	if err != nil {
+		return err
+	}
+	tree, err := transparency.New(transparency.Options{Store: db, NATS: nc, Log: zerolog.New(os.Stderr), Keys: keys,
+		Every: 50 * time.Millisecond, Quiet: 20 * time.Millisecond})
+	if err != nil {
+		return err
+	}
+	s, err := ledgersink.New(ledgersink.Options{NATS: nc, Ledger: db, Tree: tree, Log: zerolog.New(os.Stderr), BatchRecords: 50})
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (h *harness) startProcess(t *testing.T) *process {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), sinkProcess+"="+h.nats.URL+" "+h.dsn)
+	cmd.Env = append(os.Environ(), sinkProcess+"="+h.nats.URL+" "+h.dsn+" "+h.keyFile())
 	out, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +53,14 @@ func (p *process) signal(s syscall.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil && err != os.ErrProcessDone {
 		p.t.Error(err)
+	}
+}
+
+// end stops it in order.
+func (p *process) end() {
+	p.t.Helper()
+	p.signal(syscall.SIGTERM)
+	for range p.said { // until it has ended
 	}
 }
 
@@ -125,6 +133,7 @@ func TestOneSinkWritesAndASecondTakesOver(t *testing.T) {
 				h.waitRows(t, 1400)
 			}
 			h.check(h.sent)
+			h.checkLog()
 		})
 	}
 }
@@ -147,4 +156,5 @@ func TestSinksThatAreKilledAgainAndAgain(t *testing.T) {
 	h.startProcess(t)
 	h.waitRows(t, len(h.sent))
 	h.check(h.sent)
+	h.checkLog()
 }

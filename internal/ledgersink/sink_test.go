@@ -245,7 +245,7 @@ func TestTheStreamIsTrimmedOnlyBehindWhatIsStoredAndOld(t *testing.T) {
 }
 
 // eventually polls what only another process can tell.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick, end := time.NewTicker(20*time.Millisecond), time.NewTimer(patience)
 	defer tick.Stop()

@@ -80,6 +80,7 @@ type Log struct {
 	landed  atomic.Uint64 // records that ClickHouse has, as far as the sink said
 	fault   atomic.Pointer[trouble]
 	signed  atomic.Uint64 // size of the last checkpoint
+	follows atomic.Bool   // Follow runs: what is known is of now
 	mu      sync.Mutex    // guards what follows
 	// newest is the largest checkpoint that this process signed or agreed to.
 	newest ledger.Checkpoint
@@ -129,9 +130,10 @@ func (l *Log) Landed(rows []ledger.Row) {
 	l.landed.Store(rows[len(rows)-1].Idx + 1)
 }
 
-// Fault says why nothing is signed though there is a key; "": all is well.
+// Fault says why nothing is signed though there is a key; "": all is well, or
+// another sink writes.
 func (l *Log) Fault() string {
-	if t := l.fault.Load(); t != nil {
+	if t := l.fault.Load(); t != nil && l.follows.Load() {
 		return t.text
 	}
 	return ""
@@ -167,6 +169,8 @@ func (l *Log) Follow(ctx context.Context, at ledger.Position, valid func() bool)
 		<-l.batches
 	}
 	l.landed.Store(at.Next)
+	l.follows.Store(true)
+	defer l.follows.Store(false)
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	for _, w := range l.witnesses {

@@ -29,25 +29,26 @@ func newMetrics(l *Log, r prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewCounterVec(prometheus.CounterOpts(opts(name, help)), labels)
 	}
 	m := &metrics{
-		size:           gauge("tree_size", "Records in the Merkle tree of the sink that writes."),
-		checkpointSize: gauge("checkpoint_size", "Records that the last signed checkpoint covers."),
+		size:           gauge("tree_records", "Records in the Merkle tree of the sink that writes."),
+		checkpointSize: gauge("checkpoint_records", "Records that the last signed checkpoint covers."),
 		checkpointAt:   gauge("checkpoint_timestamp_seconds", "When the last checkpoint was signed, seconds since 1970."),
 		tiles:          counter("tiles_stored_total", "Full tiles stored by this process."),
 		checkpoints:    counter("checkpoints_signed_total", "Checkpoints signed by this process."),
 		interruptions:  counter("interruptions_total", "Times that the tree was interrupted, and built again from what is stored."),
-		witnesses:      vec("witness_requests_total", "Requests to witnesses, by what came of them.", "witness", "outcome"),
+		witnesses:      vec("witness_requests_total", "Requests to witnesses, by what came of them; the log says of which.", "outcome"),
 		timestamps:     vec("timestamp_requests_total", "Requests to the time stamping authority, by what came of them.", "outcome"),
 	}
-	for _, w := range l.o.Witnesses {
-		for _, outcome := range witnessOutcomes() {
-			m.witnesses.WithLabelValues(w.Key.Name(), outcome) // from 0: the first one counts as an increase
-		}
+	for _, outcome := range witnessOutcomes() { // from 0: the first one counts as an increase
+		m.witnesses.WithLabelValues(outcome)
+	}
+	for _, outcome := range []string{"granted", "failed"} {
+		m.timestamps.WithLabelValues(outcome)
 	}
 	if r == nil {
 		return m, nil
 	}
-	unsigned := prometheus.NewGaugeFunc(prometheus.GaugeOpts(opts("unsigned_records", "Records in ClickHouse that no checkpoint covers yet; 0 without a key.")), func() float64 {
-		if l.o.Keys == nil {
+	unsigned := prometheus.NewGaugeFunc(prometheus.GaugeOpts(opts("unsigned_records", "Records in ClickHouse that no checkpoint covers yet; 0 without a key, and where another sink writes.")), func() float64 {
+		if l.o.Keys == nil || !l.follows.Load() {
 			return 0
 		}
 		return float64(l.landed.Load() - min(l.signed.Load(), l.landed.Load()))

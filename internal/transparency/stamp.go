@@ -57,9 +57,8 @@ func (s *stamper) run(ctx context.Context) {
 				return
 			}
 		}
-		pause = 0
-		if err != nil && ctx.Err() == nil {
-			pause = min(max(2*pause, stampMin), stampMax)
+		if pause = min(max(2*pause, stampMin), stampMax); err == nil {
+			pause = 0
 		}
 		s.say(ctx, err)
 	}

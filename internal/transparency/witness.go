@@ -106,35 +106,23 @@ func replace[T any](c chan T, v T) {
 
 func (w *witness) run(ctx context.Context) {
 	var c ledger.Checkpoint
-	for pause := time.Duration(0); ; {
-		var again <-chan time.Time
-		if pause > 0 {
-			t := time.NewTimer(pause)
-			defer t.Stop()
-			again = t.C
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case c = <-w.next:
-			if pause > 0 { // it is not asked more often because there is more to ask
-				select {
-				case <-again:
-				case <-ctx.Done():
-					return
-				}
-				select {
-				case c = <-w.next:
-				default:
-				}
+	for pause := time.Duration(0); ctx.Err() == nil; {
+		if pause == 0 {
+			select {
+			case c = <-w.next:
+			case <-ctx.Done():
+				return
 			}
-		case <-again:
+		} else {
+			wait(ctx, pause)
+			select {
+			case c = <-w.next: // in the place of the one that failed
+			default:
+			}
 		}
-		if err := w.cosign(ctx, c); err != nil {
-			pause = min(max(2*pause, witnessMin), witnessMax)
-			continue
+		if pause = min(max(2*pause, witnessMin), witnessMax); w.cosign(ctx, c) == nil {
+			pause = 0
 		}
-		pause = 0
 	}
 }
 
@@ -158,7 +146,7 @@ func (w *witness) cosign(ctx context.Context, c ledger.Checkpoint) error {
 
 // count counts an outcome, and logs it when it is another than before.
 func (w *witness) count(outcome string, err error) {
-	w.log.metrics.witnesses.WithLabelValues(w.Key.Name(), outcome).Inc()
+	w.log.metrics.witnesses.WithLabelValues(outcome).Inc()
 	if outcome == witnessConflict && err == nil {
 		return
 	}
@@ -206,8 +194,9 @@ func withCosignatures(ctx context.Context, store Store, c ledger.Checkpoint) (st
 
 // ask makes one request.
 func (w *witness) ask(ctx context.Context, c ledger.Checkpoint) (line, outcome string, err error) {
-	if w.size > c.Size {
-		return "", witnessAhead, fmt.Errorf("it has cosigned %d records, this checkpoint has %d: another ledger of this origin is signed, or this one was put back", w.size, c.Size)
+	if size := w.size; size > c.Size {
+		w.size = 0 // it is asked anew the next time
+		return "", witnessAhead, fmt.Errorf("it has cosigned %d records, this checkpoint has %d: another ledger of this origin is signed, or this one was put back", size, c.Size)
 	}
 	body, err := w.request(ctx, c)
 	if err != nil {
