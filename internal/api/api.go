@@ -69,6 +69,7 @@ func (a *API) table() map[string]map[string]handler {
 		"/v1/deliveries/{event_id}":        {"GET": a.getDeliveries},
 		"/v1/events/{id}":                  {"GET": a.getEvent},
 		"/v1/events/{id}/replay":           {"POST": a.replayEvent},
+		"/v1/events/{id}/evidence":         {"GET": a.getEvidence},
 
 		"/v1/channels":                   {"GET": a.listChannels, "POST": a.createChannel},
 		"/v1/channels/{name}":            {"GET": a.getChannel, "PATCH": a.updateChannel, "DELETE": a.deleteChannel},
@@ -105,6 +106,10 @@ func dispatch(methods map[string]handler) http.Handler {
 		status, value, err := h(w, r)
 		if err != nil {
 			problemOf(err).Write(w)
+			return
+		}
+		if f, ok := value.(file); ok {
+			f.write(w, status)
 			return
 		}
 		problem.WriteJSON(w, status, value)

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/api"
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/evidence"
 	"github.com/waybill-dev/waybill/internal/ingest"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/testkit"
@@ -57,6 +59,7 @@ type ledger struct {
 	filter      control.DeliveryFilter // of the last question
 	limit       int
 	deadLetters []control.DeadLetter
+	asked       control.EvidenceRequest // the last one
 }
 
 func (l *ledger) Event(_ context.Context, id string) (control.EventRecord, bool, error) {
@@ -86,6 +89,15 @@ func (l *ledger) DeadLetters(_ context.Context, f control.DeadLetterFilter, _ st
 
 func (l *ledger) Attempts(_ context.Context, event, endpoint string) ([]record.Record, error) {
 	return []record.Record{{ID: "att_1", Kind: record.Attempt, EventID: event, EndpointID: endpoint, Attempt: 1}}, nil
+}
+
+func (l *ledger) Evidence(_ context.Context, q control.EvidenceRequest) (*evidence.File, error) {
+	l.asked = q
+	if q.EventID != l.event.ID {
+		return nil, &control.Error{Code: control.CodeNotFound, Err: errors.New("event " + q.EventID + " is not in the ledger")}
+	}
+	return &evidence.File{Subject: evidence.Subject{Tenant: "default", EventID: q.EventID, EndpointID: q.EndpointID},
+		Statement: evidence.Statement{ExportedBy: q.Actor}, Records: []evidence.Record{{Idx: 3, Body: []byte("<&>")}}}, nil
 }
 
 // do sends one request. The body is JSON where there is one.
@@ -327,5 +339,31 @@ func TestWithNATSAwayTheAPISaysWhenToTryAgain(t *testing.T) {
 	res, body := s.do("POST", "/v1/endpoints/"+ep+"/test", "")
 	if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, `"code":"unavailable"`) {
 		t.Errorf("%d %s", res.StatusCode, body)
+	}
+}
+
+func TestEvidenceIsAnsweredByteForByte(t *testing.T) {
+	s := start(t)
+	s.ledger.event = control.EventRecord{ID: "order/17"}
+	const ep = "ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"
+	res, body := s.do("GET", "/v1/events/order%2F17/evidence?tenant=acme&wait=2s&endpoint="+ep, "", "Waybill-Actor", "alice")
+	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "application/json" || !strings.Contains(res.Header.Get("Content-Disposition"), "attachment") {
+		t.Fatalf("%d %v %s", res.StatusCode, res.Header, body)
+	}
+	if err := evidence.Intact([]byte(body)); err != nil {
+		t.Error(err)
+	}
+	f, err := evidence.Decode([]byte(body))
+	if err != nil || f.Statement.ExportedBy != "alice" || string(f.Records[0].Body) != "<&>" {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if want := (control.EvidenceRequest{EventID: "order/17", Tenant: "acme", EndpointID: ep, Actor: "alice", Wait: 2 * time.Second}); s.ledger.asked != want {
+		t.Errorf("asked %+v", s.ledger.asked)
+	}
+	for path, want := range map[string]int{"/v1/events/none/evidence": 404, "/v1/events/x/evidence?wait=1h": 422, "/v1/events/x/evidence?wait=soon": 422,
+		"/v1/events/x/evidence?endpoint=ep_1": 422, "/v1/events/x/evidence?tenant=a.b": 422, "/v1/events/x/evidence?more=1": 400} {
+		if res, body := s.do("GET", path, ""); res.StatusCode != want {
+			t.Errorf("%s: %d %s", path, res.StatusCode, body)
+		}
 	}
 }

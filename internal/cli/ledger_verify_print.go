@@ -17,7 +17,7 @@ const shownFindings = 20
 func printVerified(w io.Writer, r verify.Report) error {
 	var b strings.Builder
 	line := func(format string, a ...any) { b.WriteString(printableLines(fmt.Sprintf(format, a...)) + "\n") }
-	line("%s", verdict(r))
+	line("%s", ledgerVerdict(r))
 	if n := len(r.Findings); n > 0 {
 		line("\nWrong:")
 		for i, f := range r.Findings {
@@ -51,13 +51,13 @@ func printVerified(w io.Writer, r verify.Report) error {
 	for _, x := range r.Retired {
 		line("  retired      %s, by %s on %s (record %d); their hashes are still proven", indices(x.First, x.Last+1), x.By, stamp(x.At), x.Idx)
 	}
-	section(line, "Not proven", r.Unproven)
-	section(line, "Notes", r.Notes)
+	ledgerSection(line, "Not proven", r.Unproven)
+	ledgerSection(line, "Notes", r.Notes)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func verdict(r verify.Report) string {
+func ledgerVerdict(r verify.Report) string {
 	switch {
 	case !r.Good:
 		return fmt.Sprintf("NOT GOOD: %d findings.", uint64(len(r.Findings))+r.Dropped)
@@ -94,7 +94,7 @@ func printFinding(line func(string, ...any), f verify.Finding) {
 
 func quote(s string) string { return fmt.Sprintf("%q", clip(s, 200)) }
 
-func section(line func(string, ...any), title string, items []string) {
+func ledgerSection(line func(string, ...any), title string, items []string) {
 	if len(items) == 0 {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/evidence"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/sealed"
@@ -123,6 +124,10 @@ func (l *ledger) Deliveries(_ context.Context, f control.DeliveryFilter, cursor 
 		return page, control.ErrBadCursor
 	}
 	return page, nil
+}
+
+func (l *ledger) Evidence(context.Context, control.EvidenceRequest) (*evidence.File, error) {
+	return nil, errors.New("there is no tree here")
 }
 
 func (l *ledger) DeadLetters(_ context.Context, f control.DeadLetterFilter, _ string, limit int) (control.DeadLetterPage, error) {

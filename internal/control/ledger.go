@@ -22,6 +22,7 @@ type Ledger interface {
 	// DeadLetters returns at most limit dead letters, the latest first. Their
 	// clocks are filled by Control.
 	DeadLetters(ctx context.Context, f DeadLetterFilter, cursor string, limit int) (DeadLetterPage, error)
+	EvidenceSource
 }
 
 // ErrBadCursor is what a Ledger's Deliveries MUST return, wrapped or not, for a

@@ -255,7 +255,12 @@ func AckedID(incident string) string { return string(EscalationAcked) + "/" + in
 
 // RevisionID identifies operator.action for one revision of a channel or policy.
 func RevisionID(bucket, key string, revision uint64) string {
-	return fmt.Sprintf("%s/%s/%s/%d", OperatorAction, bucket, key, revision)
+	return fmt.Sprintf("%s%d", RevisionPrefix(bucket, key), revision)
+}
+
+// RevisionPrefix begins the RevisionID of every revision of one channel or policy.
+func RevisionPrefix(bucket, key string) string {
+	return fmt.Sprintf("%s/%s/%s/", OperatorAction, bucket, key)
 }
 
 // GapID identifies ledger.gap within one making of LEDGER (epoch: its creation
