@@ -50,6 +50,7 @@ Exit status: 0 done, 1 failed, 2 wrong use.`,
 		channelCommand(s),
 		keyCommand(s),
 		streamsCommand(s),
+		ledgerCommand(s),
 		doctorCommand(s),
 	)
 	return root
