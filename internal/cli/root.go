@@ -51,6 +51,7 @@ Exit status: 0 done, 1 failed, 2 wrong use.`,
 		keyCommand(s),
 		streamsCommand(s),
 		ledgerCommand(s),
+		holdCommand(s),
 		doctorCommand(s),
 	)
 	return root
