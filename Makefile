@@ -86,8 +86,10 @@ bench: engine build ## Measure Waybill beside the raw ceiling of this machine; w
 ##@ Keep
 
 .PHONY: docs
-docs: ## Make docs/cli.md and docs/configuration.md anew from the programs
+docs: ## Make docs/cli.md, docs/configuration.md and deploy/clickhouse anew from the programs
 	@go test ./internal/cli -update
+	@go run ./cmd/waybill ledger roles --print-sql > deploy/clickhouse/roles.sql
+	@go run ./cmd/waybill ledger roles --print-xml > deploy/clickhouse/users.xml
 
 .PHONY: clean
 clean: ## Remove what was built; the engine stays in the cache, data in waybill-data

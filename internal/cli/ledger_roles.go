@@ -18,7 +18,7 @@ import (
 func ledgerCommand(s stdio) *cobra.Command {
 	return group("ledger", "Look after the ledger: who may do what with it, its schema, retention and backup",
 		"  waybill ledger dsn --role analyst\n  waybill ledger retire --before 2019-01",
-		ledgerRoles(s), ledgerDSN(s), ledgerMigrate(s), ledgerRetire(s))
+		ledgerRoles(s), ledgerDSN(s), ledgerMigrate(s), ledgerRetire(s), ledgerBackup(s), ledgerRestore(s))
 }
 
 func ledgerRoles(s stdio) *cobra.Command {

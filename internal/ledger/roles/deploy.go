@@ -14,6 +14,10 @@ func DeployXML(database string) string {
 		users = append(users, User{Role: r, PasswordEnv: "CLICKHOUSE_" + strings.ToUpper(r.Name) + "_PASSWORD", Networks: Anywhere()})
 	}
 	text := UsersXML(database, users)
+	text = strings.Replace(text, "  <users>\n", `  <users>
+    <!-- Whoever is inside the container, and nobody else. -->
+    <default><networks replace="replace"><ip>127.0.0.1</ip><ip>::1</ip></networks></default>
+`, 1)
 	return strings.Replace(text, "<clickhouse>\n", `<clickhouse>
   <!-- Merged over the server's users. Made by: waybill ledger roles --print-xml -->
 `, 1)
