@@ -28,14 +28,20 @@ type deployment struct {
 
 func deploy(t *testing.T) *deployment {
 	t.Helper()
-	d := &deployment{t: t, dir: t.TempDir(), pass: map[string]string{owner: "of the owner"}}
+	pass := map[string]string{owner: "of the owner"}
 	for _, r := range roles.All() {
-		d.pass[r.Name] = "of " + r.Name
+		pass[r.Name] = "of " + r.Name
 	}
+	return deployWith(t, roles.EmbeddedXML(ledger.DefaultDatabase, pass), pass)
+}
+
+func deployWith(t *testing.T, users string, pass map[string]string) *deployment {
+	t.Helper()
+	d := &deployment{t: t, dir: t.TempDir(), pass: pass}
 	// A secret of the process that runs the engine.
 	t.Setenv("WAYBILL_SECRETS_KEY", "of this test")
 	d.e = testkit.StartClickHouseWith(t, engine.Options{Dir: d.dir, User: owner, Password: d.pass[owner],
-		UsersXML: roles.EmbeddedXML(ledger.DefaultDatabase, d.pass), ConfigXML: roles.EngineXML(d.dir)})
+		UsersXML: users, ConfigXML: roles.EngineXML(d.dir)})
 	d.makeDatabase()
 	d.must(owner, "INSERT INTO records (idx, id, at, tenant) VALUES (0, 'a', '2015-01-02 00:00:00', 't'), (1, 'b', '2015-01-03 00:00:00', 't')")
 	return d
@@ -304,6 +310,16 @@ func TestTheMigratorMakesTheSchemaAndTheSinkUsesIt(t *testing.T) {
 	d.refuse(roles.Migrator, "CREATE OR REPLACE VIEW records AS SELECT 1")
 	d.refuse(roles.Migrator, "ALTER TABLE records DELETE WHERE 1")
 	d.refuse(roles.Migrator, "ALTER TABLE records MODIFY TTL toDateTime(at) + INTERVAL 1 DAY")
+}
+
+func mustNew(t *testing.T, dsn string) *ledger.DB {
+	t.Helper()
+	db, err := ledger.New(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 func mustOpen(t *testing.T, dsn string) *ledger.DB {
