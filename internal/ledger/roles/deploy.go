@@ -19,7 +19,7 @@ func DeployXML(database string) string {
     <default><networks replace="replace"><ip>127.0.0.1</ip><ip>::1</ip></networks></default>
 `, 1)
 	return strings.Replace(text, "<clickhouse>\n", `<clickhouse>
-  <!-- Merged over the server's users. Made by: waybill ledger roles --print-xml -->
+  <!-- Merged over the server's users. Made by waybill ledger roles, with its flag print-xml. -->
 `, 1)
 }
 
