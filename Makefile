@@ -86,9 +86,11 @@ bench: engine build ## Measure Waybill beside the raw ceiling of this machine; w
 ##@ Keep
 
 .PHONY: docs
-docs: engine ## Make the references of commands, settings and the ledger's columns anew from the programs
+docs: engine ## Make the references of commands, settings and the ledger's columns, and deploy/clickhouse, anew from the programs
 	@go test ./internal/cli -update
 	@go test ./internal/ledger -run TestTheDictionary -update
+	@go run ./cmd/waybill ledger roles --print-sql > deploy/clickhouse/roles.sql
+	@go run ./cmd/waybill ledger roles --print-xml > deploy/clickhouse/users.xml
 
 .PHONY: clean
 clean: ## Remove what was built; the engine stays in the cache, data in waybill-data

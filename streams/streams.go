@@ -62,6 +62,9 @@ const LedgerSinkLease = "ledger-sink"
 // people: two would group one burst into two messages.
 const EscalatorLease = "escalator"
 
+// RetireLease is the key in LeasesBucket of the one who retires months.
+const RetireLease = "ledger-retire"
+
 // WatchdogLease is the key in LeasesBucket of the one watchdog that acts.
 const WatchdogLease = "watchdog"
 

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -51,6 +52,10 @@ type settings struct {
 }
 
 func run(s settings) error {
+	// Before the library is there: its threads come from this one, and are confined with it.
+	if err := confine(filepath.Dir(s.config), s.library); err != nil {
+		fmt.Fprintln(os.Stderr, "waybill-clickhouse: whoever may SELECT can read every file that this user can:", err)
+	}
 	lib, err := load(s.library)
 	if err != nil {
 		return err

@@ -29,6 +29,9 @@ type Addresses struct {
 	// SecretsKeyFile has the keys that endpoints' secrets are encrypted with;
 	// empty when they came from the environment.
 	SecretsKeyFile string `json:"secrets_key_file,omitempty"`
+	// ClickHousePasswordsFile has the passwords of the embedded engine's users, for
+	// whoever may read the data directory; empty when the server is not ours.
+	ClickHousePasswordsFile string `json:"clickhouse_passwords_file,omitempty"`
 	// NATSURL and ClickHouseDSN are those of servers that were already there
 	// (--nats-url, --clickhouse). They may hold passwords, so they are kept in
 	// the data directory's file alone.

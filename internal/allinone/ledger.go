@@ -11,18 +11,34 @@ import (
 	"github.com/waybill-dev/waybill/internal/registry"
 )
 
+// ledgerDSNs are the addresses of ClickHouse for who makes the schema, who
+// writes and who reads. Of a server that was already there all are one.
+type ledgerDSNs struct{ owner, sink, reader string }
+
 // startLedger brings up ClickHouse and its schema.
-func (w *Waybill) startLedger(ctx context.Context) error {
+func (w *Waybill) startLedger(ctx context.Context) (err error) {
 	if err := w.startEngine(ctx); err != nil {
 		return err
 	}
-	db, err := openLedger(ctx, w.dsn)
+	owner, err := openLedger(ctx, w.dsn.owner)
 	if err != nil {
 		return fmt.Errorf("the ledger: %w", err)
 	}
-	w.cleanup.Push("ledger connections", 5*time.Second, func(context.Context) error { return db.Close() })
-	w.health.Add("ledger", db.Ping)
-	w.ledger = db
+	if err := owner.Close(); err != nil {
+		return fmt.Errorf("the ledger: %w", err)
+	}
+	for _, user := range []struct {
+		db  **ledger.DB
+		dsn string
+	}{{&w.ledger, w.dsn.sink}, {&w.reader, w.dsn.reader}} {
+		db, err := ledger.New(user.dsn)
+		if err != nil {
+			return fmt.Errorf("the ledger: %w", err)
+		}
+		*user.db = db
+		w.cleanup.Push("ledger connections", 5*time.Second, func(context.Context) error { return db.Close() })
+	}
+	w.health.Add("ledger", w.reader.Ping)
 	return nil
 }
 

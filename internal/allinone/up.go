@@ -24,6 +24,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/engine"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/roles"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/sealed"
@@ -79,8 +80,9 @@ type Waybill struct {
 	listener net.Listener
 	nats     *natsServer // nil with NATSURL
 	js       jetstream.JetStream
-	dsn      string // ClickHouse, as the owner
-	ledger   *ledger.DB
+	dsn      ledgerDSNs
+	ledger   *ledger.DB // as the sink
+	reader   *ledger.DB // for questions
 	control  *control.Control
 	// keysOfLog sign the ledger's checkpoints.
 	keysOfLog *checkpoint.Keys
@@ -245,21 +247,28 @@ func (w *Waybill) connect(ctx context.Context, name string) (nc *nats.Conn, err 
 // startEngine runs ClickHouse unless there is one already.
 func (w *Waybill) startEngine(ctx context.Context) error {
 	if w.o.ClickHouseDSN != "" {
-		w.dsn, w.addresses.ClickHouseDSN = w.o.ClickHouseDSN, w.o.ClickHouseDSN
+		w.dsn = ledgerDSNs{w.o.ClickHouseDSN, w.o.ClickHouseDSN, w.o.ClickHouseDSN}
+		w.addresses.ClickHouseDSN = w.o.ClickHouseDSN
 		w.addresses.ClickHouseNative = dsnAddress(w.o.ClickHouseDSN)
 		return nil
 	}
-	e, err := engine.Start(ctx, engine.Options{
+	passwords, err := ensurePasswords(w.data.join(passwordsFile))
+	if err != nil {
+		return err
+	}
+	e, err := engine.Start(ctx, roleOptions(engine.Options{
 		Dir: w.data.join(engineDir), NativeAddr: w.o.ClickHouseNative, HTTPAddr: w.o.ClickHouseHTTP,
 		Logger: w.log.With().Str("part", "clickhouse").Logger(),
-	})
+	}, passwords))
 	if err != nil {
 		return err
 	}
 	w.cleanup.Push("clickhouse", 20*time.Second, e.Stop)
 	w.health.Add("clickhouse", e.Ready)
-	w.dsn = e.DSN("", "")
 	w.addresses.ClickHouseNative, w.addresses.ClickHouseHTTP = e.NativeAddr(), e.HTTPAddr()
+	w.addresses.ClickHousePasswordsFile = w.data.join(passwordsFile)
+	dsn := func(user string) string { return EngineDSN(e.NativeAddr(), user, passwords[user]) }
+	w.dsn = ledgerDSNs{owner: dsn(Owner), sink: dsn(roles.Sink), reader: dsn(roles.Analyst)}
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/ledger/roles"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/watchdog"
 	"github.com/waybill-dev/waybill/streams"
@@ -37,7 +38,8 @@ func doctorCommand(s stdio) *cobra.Command {
 		Use: "doctor", Short: "Look at a running deployment and say what is wrong",
 		Long: `Look at a running deployment and say what is wrong, and what to do about it:
 streams, registry, stages, lags, gaps, overdue deliveries, dead letters that nobody
-was told of, whom to tell, clocks, durability. It changes nothing, and needs NATS
+was told of, whom to tell, clocks, durability, and, where ClickHouse can be asked as
+the auditor, whether records could be changed. It changes nothing, and needs NATS
 alone. Exit status 1 when something is wrong; a warning is not.
 docs/watchdog.md explains each code.`,
 		Example: `  waybill doctor
@@ -111,7 +113,35 @@ func (f *doctorFlags) examine(ctx context.Context) ([]watchdog.Check, error) {
 			return nil, err
 		}
 	}
-	return watchdog.Examine(ctx, watchdog.ExamineOptions{JS: js, Partitions: f.partitions, Sync: sync, ReadFor: f.readFor})
+	checks, err := watchdog.Examine(ctx, watchdog.ExamineOptions{JS: js, Partitions: f.partitions, Sync: sync, ReadFor: f.readFor})
+	if err != nil {
+		return nil, err
+	}
+	return append(checks, f.custody(ctx)...), nil
+}
+
+// custody asks ClickHouse, as an auditor, whether what was recorded could be
+// changed. Without an address there is nothing to ask.
+func (f *doctorFlags) custody(ctx context.Context) []watchdog.Check {
+	const name = "ledger custody"
+	db, err := f.target.openAs(roles.Auditor)
+	if err != nil {
+		return nil
+	}
+	defer db.Close()
+	found, err := db.Weaknesses(ctx)
+	if err != nil {
+		return []watchdog.Check{{Name: name, State: watchdog.Warned, Code: "ledger_not_seen", Detail: err.Error(),
+			Next: "ask as the auditor: --clickhouse clickhouse://auditor:PASSWORD@host:9000/waybill"}}
+	}
+	if len(found) == 0 {
+		return []watchdog.Check{{Name: name, State: watchdog.OK, Detail: "nobody but who must may change a record, and nobody did"}}
+	}
+	var out []watchdog.Check
+	for _, w := range found {
+		out = append(out, watchdog.Check{Name: name, State: watchdog.IsWrong, Code: watchdog.Code(w.Code), Detail: w.Detail, Next: w.Next})
+	}
+	return out
 }
 
 // sync asks how the NATS server makes what it stored safe; "" is not known.

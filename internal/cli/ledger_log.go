@@ -13,12 +13,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/process"
 )
 
-func ledgerCommand(s stdio) *cobra.Command {
-	return group("ledger", "Look after the ledger: its schema, its checkpoints and the key that signs them",
-		"  waybill ledger verify --key ledger.pub\n  waybill ledger checkpoint show\n  waybill ledger key show",
-		ledgerMigrate(s), ledgerVerify(s), ledgerCheckpoint(s), ledgerKeyCommand(s))
-}
-
 // withDB runs do on the deployment's ledger.
 func (t *target) withDB(do func(*ledger.DB) error) error {
 	at, err := t.find()
@@ -34,40 +28,6 @@ func (t *target) withDB(do func(*ledger.DB) error) error {
 	}
 	defer func() { _ = db.Close() }() // the error that counts is that of the question
 	return do(db)
-}
-
-func ledgerMigrate(s stdio) *cobra.Command {
-	var t target
-	var out format
-	c := &cobra.Command{
-		Use: "migrate", Short: "Create the ledger's schema in ClickHouse, or bring it up to date",
-		Long: `Create the database and its tables and views, if they are missing, and bring them
-up to this version. It changes nothing when they are. waybill up and ledger-sink
-do this by themselves, if their user may.`,
-		Example: "  waybill ledger migrate --clickhouse clickhouse://owner:secret@ch.internal:9000/waybill",
-	}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := out.check(); err != nil {
-			return err
-		}
-		return t.withDB(func(db *ledger.DB) error {
-			if err := db.Migrate(c.Context()); err != nil {
-				return err
-			}
-			v, err := db.Schema(c.Context())
-			if err != nil {
-				return err
-			}
-			if out == "json" {
-				return printJSON(s.out, v)
-			}
-			_, err = fmt.Fprintf(s.out, "database %s has schema version %d, which is the present one\n", db.Database(), v.Applied)
-			return err
-		})
-	}
-	return c
 }
 
 // checkpointView is a checkpoint as people and programs see it.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/checkpoint"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/roles"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/verify"
 	"github.com/waybill-dev/waybill/internal/verify/outside"
@@ -77,30 +78,34 @@ func (f *verifyFlags) run(ctx context.Context, s stdio) error {
 	if o.Outside, err = keptCheckpoints(f.checkpoints, o.Keys); err != nil {
 		return err
 	}
-	return f.target.withDB(func(db *ledger.DB) error {
-		close, err := f.streams(ctx, &o)
-		if err != nil {
-			return err
-		}
-		defer close()
-		o.Name = db.Database()
-		if err := f.resume(&o); err != nil {
-			return err
-		}
-		r, err := f.verify(ctx, s, db, o)
-		if err != nil {
-			return err
-		}
-		if f.out == "json" {
-			err = printJSON(s.out, r)
-		} else {
-			err = printVerified(s.out, r)
-		}
-		if err == nil && !r.Good {
-			err = errors.New("the ledger is not as it was signed; what is wrong stands above")
-		}
+	// Who reads everything for as long as it takes, and what the server says of itself.
+	db, err := f.target.openAs(roles.Auditor)
+	if err != nil {
 		return err
-	})
+	}
+	defer func() { _ = db.Close() }() // the error that counts is that of the question
+	close, err := f.streams(ctx, &o)
+	if err != nil {
+		return err
+	}
+	defer close()
+	o.Name = db.Database()
+	if err := f.resume(&o); err != nil {
+		return err
+	}
+	r, err := f.verify(ctx, s, db, o)
+	if err != nil {
+		return err
+	}
+	if f.out == "json" {
+		err = printJSON(s.out, r)
+	} else {
+		err = printVerified(s.out, r)
+	}
+	if err == nil && !r.Good {
+		err = errors.New("the ledger is not as it was signed; what is wrong stands above")
+	}
+	return err
 }
 
 func (f *verifyFlags) check() error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"path/filepath"
 	"time"
 
@@ -93,7 +92,7 @@ func (t *target) find() (found, error) {
 		out.natsURL = first(a.NATSURL, prefixed("nats://", a.NATS))
 	}
 	if out.clickhouse == "" {
-		out.clickhouse = first(a.ClickHouseDSN, ownerDSN(a.ClickHouseNative))
+		out.clickhouse = first(a.ClickHouseDSN, anonymousDSN(a.ClickHouseNative))
 	}
 	return out, nil
 }
@@ -138,12 +137,12 @@ func (t *target) connectNATS(ctx context.Context) (*nats.Conn, jetstream.JetStre
 	return nc, js, nil
 }
 
-func ownerDSN(address string) string {
+// anonymousDSN is the embedded engine for whoever asks on this machine: to read.
+func anonymousDSN(address string) string {
 	if address == "" {
 		return ""
 	}
-	u := url.URL{Scheme: "clickhouse", User: url.User("default"), Host: address, Path: "/"}
-	return u.String()
+	return allinone.EngineDSN(address, "", "")
 }
 
 func prefixed(prefix, s string) string {

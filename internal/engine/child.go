@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -45,7 +46,7 @@ func launch(o Options, l layout, lock *os.File) (*child, error) {
 
 	cmd := exec.Command(o.Location.Binary, arguments(o.Location, l)...)
 	cmd.Dir = l.dir
-	cmd.Env = append(os.Environ(), "TZ=UTC", "CLICKHOUSE_WATCHDOG_ENABLE=0")
+	cmd.Env = environment(os.Environ())
 	cmd.Stdout, cmd.Stderr = stderr, stderr
 	cmd.ExtraFiles = []*os.File{lifetimeR, lock} // descriptors 3 and 4
 	cmd.SysProcAttr = childAttributes()
@@ -70,6 +71,13 @@ func launch(o Options, l layout, lock *os.File) (*child, error) {
 		return nil, fmt.Errorf("start %s: %w", o.Location, err)
 	}
 	return c, nil
+}
+
+// environment leaves out Waybill's own variables: they hold keys and passwords,
+// and whoever may read the process's files may read its environment.
+func environment(ours []string) []string {
+	out := slices.DeleteFunc(slices.Clone(ours), func(v string) bool { return strings.HasPrefix(v, "WAYBILL_") })
+	return append(out, "TZ=UTC", "CLICKHOUSE_WATCHDOG_ENABLE=0")
 }
 
 // lifetimeFD is what ExtraFiles[0] becomes in the child.

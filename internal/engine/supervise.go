@@ -2,7 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"syscall"
 	"time"
 )
 
@@ -17,11 +20,9 @@ func (e *Engine) supervise() {
 		c := e.current
 		e.mu.Unlock()
 		began := time.Now()
-		select {
-		case <-e.stopping:
+		if !e.attend(c) {
 			e.finish(c)
 			return
-		case <-c.exited:
 		}
 		_ = c.lifetime.Close()
 		if time.Since(began) > settled {
@@ -32,6 +33,53 @@ func (e *Engine) supervise() {
 			return
 		}
 	}
+}
+
+const (
+	// portsPoll is how often the ports are looked at, and portsMisses how often
+	// in a row one must refuse: a server that is busy takes connections all the same.
+	portsPoll   = time.Second
+	portsMisses = 3
+)
+
+// attend returns true when the process is gone, and false when Stop came. A
+// process that lives and has closed a port is killed: user "default" opens the
+// ports and so could close them, and must not be able to for long.
+func (e *Engine) attend(c *child) bool {
+	poll := time.NewTicker(portsPoll)
+	defer poll.Stop()
+	refused := 0
+	for {
+		select {
+		case <-e.stopping:
+			return false
+		case <-c.exited:
+			return true
+		case <-poll.C:
+			if refused++; !e.refuses() {
+				refused = 0
+			}
+			if refused >= portsMisses {
+				e.options.Logger.Error().Str("native", e.NativeAddr()).Str("http", e.HTTPAddr()).
+					Msg("ClickHouse engine has closed a port; it is being restarted")
+				c.kill()
+			}
+		}
+	}
+}
+
+// refuses says whether one of the ports takes no connections.
+func (e *Engine) refuses() bool {
+	for _, addr := range []string{e.NativeAddr(), e.HTTPAddr()} {
+		conn, err := net.DialTimeout("tcp", addr, portsPoll)
+		if err == nil {
+			_ = conn.Close()
+		}
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return true
+		}
+	}
+	return false
 }
 
 func (e *Engine) finish(c *child) {

@@ -70,11 +70,26 @@ func alter(tables map[string]definition, s string) error {
 		case kind == "ADD" && object == "INDEX":
 			d.parts[partName("INDEX "+def)] = "INDEX " + def
 		case kind == "MATERIALIZE":
+		case kind == "COMMENT" && object == "COLUMN":
+			if column, text, ok := strings.Cut(def, " "); ok && d.query == "" {
+				name := partName(column)
+				d.parts[name] = commented(d.parts[name], text)
+			}
+		case kind == "MODIFY" && object == "COMMENT": // of the table itself
 		default:
 			return fmt.Errorf("a migration has a change that verify does not know: %.80q", c)
 		}
 	}
 	return nil
+}
+
+// commented is a column's definition with another comment, which stands before its codec.
+func commented(part, text string) string {
+	part = comment.ReplaceAllString(part, "")
+	if at := codec.FindStringIndex(part); at != nil {
+		return part[:at[0]] + " COMMENT " + text + part[at[0]:]
+	}
+	return part + " COMMENT " + text
 }
 
 func parseTable(s string) (name string, d definition, err error) {

@@ -57,6 +57,24 @@ func (db *DB) Migrate(ctx context.Context) error {
 		return err
 	}
 	v, err := db.Schema(ctx)
+	if err == nil && v.Applied == v.Known {
+		return nil
+	}
+	return db.explainMigrate(v, db.migrate(ctx, all, v, err))
+}
+
+// explainMigrate tells a user who may not change the schema what to do: the
+// sink's user may not, on purpose.
+func (db *DB) explainMigrate(v Versions, err error) error {
+	var e *clickhouse.Exception
+	if errors.As(err, &e) && e.Code == 497 { // ACCESS_DENIED
+		return fmt.Errorf("database %q has schema version %d, this program needs %d, and user %q may not change it; as a user who may, run: waybill ledger migrate --clickhouse DSN: %w: %w",
+			db.Database(), v.Applied, v.Known, db.options.Auth.Username, ErrNoSchema, err)
+	}
+	return err
+}
+
+func (db *DB) migrate(ctx context.Context, all []migration, v Versions, err error) error {
 	switch {
 	case errors.Is(err, ErrNoSchema):
 		if err := db.createDatabase(ctx); err != nil {

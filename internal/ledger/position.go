@@ -40,6 +40,13 @@ func (db *DB) Position(ctx context.Context) (Position, error) {
 			continue // an insert landed between the queries
 		}
 		if count != after.Next {
+			retired, err := db.retiredRows(ctx)
+			if err != nil {
+				return after, err
+			}
+			count += retired
+		}
+		if count != after.Next {
 			return after, fmt.Errorf("%w: database %q has %d rows, but the last index is %d; find what is wrong with: waybill ledger verify",
 				ErrDamaged, db.Database(), count, int64(after.Next)-1)
 		}

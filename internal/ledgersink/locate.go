@@ -44,7 +44,8 @@ func (s *Sink) locate(ctx context.Context, at ledger.Position) (start, error) {
 	switch {
 	case at.Next == 0:
 		if st.first > 1 {
-			st.alarm = "ledger_stream.begins_late" // an empty ClickHouse, and a stream that was trimmed before
+			// An empty ClickHouse, and a stream that was trimmed before: what is gone is a gap.
+			st.alarm, st.seq = "ledger_stream.begins_late", 1
 		}
 		return st, nil
 	case at.StreamEpoch != st.epoch:

@@ -64,7 +64,7 @@ func newTopology(t *testing.T) *topology {
 			top.ingest = address
 		}
 	}
-	for _, once := range []string{"streams", "waybill"} {
+	for _, once := range []string{"streams", "schema", "waybill"} {
 		top.replace[once] = strings.NewReplacer(shared...)
 	}
 	return top
@@ -170,6 +170,10 @@ func TestTheTopologyDeliversAndGoesOnWithoutOneNode(t *testing.T) {
 	if again := top.run("streams"); strings.Contains(again, "created") || !strings.Contains(first, "created") {
 		t.Errorf("streams apply is not idempotent: first\n%s\nthen\n%s", first, again)
 	}
+	if out := top.run("schema"); !strings.Contains(out, "schema of database waybill") {
+		t.Errorf("schema: %s", out)
+	}
+	top.run("schema")
 	top.start("ingest", "fanout", "dispatcher", "escalator", "ledger-sink", "watchdog")
 	top.run("waybill", "endpoint", "create", "--url", receiver.URL+"/hooks", "--types", "order.*")
 
@@ -213,6 +217,17 @@ func (top *topology) testTheLedgersUsers() {
 		{"sink", "DETACH TABLE records"},
 		{"sink", "ALTER TABLE records DROP PARTITION tuple()"},
 		{"sink", "CREATE USER other"},
+		{"sink", "CREATE TABLE other (x Int8) ENGINE = MergeTree ORDER BY x"},
+		{"sink", "CREATE OR REPLACE VIEW events AS SELECT 1"},
+		{"sink", "DROP VIEW events"},
+		{"migrator", "INSERT INTO records (id) VALUES ('x')"},
+		{"migrator", "ALTER TABLE records DELETE WHERE 1"},
+		{"migrator", "DROP TABLE records"},
+		{"auditor", "INSERT INTO records (id) VALUES ('x')"},
+		{"auditor", "ALTER TABLE records DELETE WHERE 1"},
+		{"custodian", "INSERT INTO records (id) VALUES ('x')"},
+		{"custodian", "TRUNCATE TABLE records"},
+		{"backup", "ALTER TABLE records DELETE WHERE 1"},
 		{"analyst", "INSERT INTO records (id) VALUES ('x')"},
 		{"analyst", "ALTER TABLE records DELETE WHERE 1"},
 		{"analyst", "CREATE TABLE other (x Int8) ENGINE = Memory"},
