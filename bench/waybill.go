@@ -6,16 +6,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/waybill-dev/waybill/internal/allinone"
 )
 
 // waybill is `waybill up` as a user runs it.
@@ -154,16 +158,36 @@ func (w *waybill) waiting(ctx context.Context, enough func(uint64) bool) error {
 	}
 }
 
-// query asks ClickHouse for one number.
+// query asks ClickHouse for one number, as the engine's owner: nobody else may
+// merge the ledger, or see how large it is.
 func (w *waybill) query(sql string) (float64, error) {
-	resp, err := http.Post("http://"+w.addresses.ClickHouseHTTP+"/?database=waybill", "text/plain", strings.NewReader(sql))
+	answer, err := w.ask(sql)
 	if err != nil {
 		return 0, err
 	}
+	return strconv.ParseFloat(strings.TrimSpace(answer), 64)
+}
+
+func (w *waybill) ask(sql string) (string, error) {
+	passwords, err := allinone.ReadPasswords(allinone.PasswordsPath(filepath.Join(w.dir, "data")))
+	if err != nil {
+		return "", err
+	}
+	req, err := http.NewRequest(http.MethodPost, "http://"+w.addresses.ClickHouseHTTP+"/?database=waybill", strings.NewReader(sql))
+	if err != nil {
+		return "", err
+	}
+	req.SetBasicAuth(allinone.Owner, passwords[allinone.Owner])
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
 	defer resp.Body.Close()
-	var n float64
-	_, err = fmt.Fscan(resp.Body, &n)
-	return n, err
+	b, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("asking ClickHouse: %s: %s", resp.Status, b)
+	}
+	return string(b), err
 }
 
 // ledgerCaughtUp waits until ClickHouse has every record of LEDGER.
