@@ -103,7 +103,7 @@ func (f *verifyFlags) run(ctx context.Context, s stdio) error {
 		err = printVerified(s.out, r)
 	}
 	if err == nil && !r.Good {
-		err = errors.New("the ledger is not as it was signed; what is wrong stands above")
+		err = errors.New("the ledger is not proven good; what is wrong stands above")
 	}
 	return err
 }
@@ -194,7 +194,7 @@ func (f *verifyFlags) resume(o *verify.Options) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		// That it cannot be written is better known now than in an hour.
 		if _, err := os.Stat(filepath.Dir(f.state)); err != nil {
-			return process.Usagef("--state %s: %w", f.state, err)
+			return process.Usagef("--state %s: %w; name a file in a directory that is there", f.state, err)
 		}
 		return nil
 	}
@@ -246,11 +246,11 @@ func keptCheckpoints(files []string, keys []note.Verifier) ([]verify.Published, 
 	for _, name := range files {
 		b, err := os.ReadFile(name)
 		if err != nil {
-			return nil, process.Usagef("--checkpoint: %w", err)
+			return nil, process.Usagef("--checkpoint: %w; name a file that waybill ledger checkpoint show --out wrote, or what /log/checkpoint answered", err)
 		}
 		c, err := verify.ParseCheckpoint(string(b), keys)
 		if err != nil {
-			return nil, process.Usagef("--checkpoint %s: %w", name, err)
+			return nil, process.Usagef("--checkpoint %s: %w; give a file that waybill ledger checkpoint show --out wrote, or what /log/checkpoint answered", name, err)
 		}
 		if len(keys) > 0 && c.Signer == "" && len(c.Witnesses) == 0 {
 			return nil, process.Usagef("--checkpoint %s: no key that was given signed it; give its key with --key", name)

@@ -60,7 +60,11 @@ func printVerified(w io.Writer, r verify.Report) error {
 func ledgerVerdict(r verify.Report) string {
 	switch {
 	case !r.Good:
-		return fmt.Sprintf("NOT GOOD: %d findings.", uint64(len(r.Findings))+r.Dropped)
+		n := uint64(len(r.Findings)) + r.Dropped
+		if n == 1 {
+			return "NOT GOOD: 1 finding."
+		}
+		return fmt.Sprintf("NOT GOOD: %d findings.", n)
 	case r.Ledger == 0:
 		return "GOOD: the ledger is empty."
 	case r.Last == nil:
