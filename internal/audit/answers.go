@@ -174,8 +174,9 @@ func OfControls(f Filter, days []Day, changes []Change, moreChanges uint64) Cont
 		s.AttemptsUnknown += d.AttemptsUnknown
 	}
 	if len(days) > 0 {
-		a.note("%s on record: %d deliveries made, %d checkpoints signed, %d conformance checks, %d tests of channels, %d alarms raised.",
-			plural(len(days), "day is", "days are"), s.Delivered, s.Checkpoints, s.ConformanceChecks, s.EscalationTests, s.AlarmsRaised)
+		a.note("%s on record: %s, %s, %s, %s, %s.",
+			plural(len(days), "day is", "days are"), plural(s.Delivered, "delivery made", "deliveries made"), plural(s.Checkpoints, "checkpoint signed", "checkpoints signed"),
+			plural(s.ConformanceChecks, "conformance check", "conformance checks"), plural(s.EscalationTests, "test of channels", "tests of channels"), plural(s.AlarmsRaised, "alarm raised", "alarms raised"))
 	}
 	if n := uint64(len(changes)) + moreChanges; n > 0 {
 		a.note("%s of the configuration, each with who made it.", plural(n, "change", "changes"))

@@ -105,7 +105,7 @@ func RepetitionGrid(rows []Repetition) Grid {
 }
 
 // FailureGrid shows failures and how long it took to tell a human.
-func FailureGrid(rows []Failure) Grid {
+func FailureGrid(rows []Failure, now time.Time) Grid {
 	g := Grid{Header: []string{"EVENT", "ENDPOINT", "REASON", "FAILED (UTC)", "HUMAN TOLD AFTER", "WITHIN 5 MIN", "BEFORE DEADLINE", "ACKNOWLEDGED BY", "RESOLUTION"}}
 	for _, r := range rows {
 		told, within, before := "NOBODY", "NO", "NO"
@@ -121,8 +121,11 @@ func FailureGrid(rows []Failure) Grid {
 		if r.EscalatedInTime {
 			before = "yes"
 		}
-		if r.DeliverBy == nil && r.EscalatedAt != nil {
+		switch {
+		case r.DeliverBy == nil:
 			before = "no deadline"
+		case r.EscalatedAt == nil && now.Before(*r.DeliverBy):
+			before = "not over"
 		}
 		resolution := r.Resolution
 		if r.ResolvedBy != "" {

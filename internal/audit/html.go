@@ -30,7 +30,7 @@ func WriteHTML(w io.Writer, r Report) error {
 		"when": When, "whenp": whenPtr, "took": Took, "n": thousands, "chart": DeliveryChart, "visible": visible,
 		"attempts": AttemptGrid, "repetitions": RepetitionGrid, "failures": FailureGrid, "failureTotals": FailureTotalGrid, "signed": SignedGrid,
 		"days": DayGrid, "changes": ChangeGrid, "replays": ReplayGrid, "balances": BalanceGrid, "mismatches": MismatchGrid,
-		"sections": sections, "states": states, "question": questionOf, "lower": strings.ToLower, "isNumber": isNumber, "isDate": isDate, "numeric": numeric,
+		"sections": sections, "states": states, "question": questionOf, "heading": heading, "isNumber": isNumber, "isDate": isDate, "numeric": numeric,
 		"date":        func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
 		"more":        func(n uint64, query string) map[string]any { return map[string]any{"N": n, "Query": query} },
 		"grid":        func(caption string, g Grid) map[string]any { return map[string]any{"Caption": caption, "Grid": g} },
@@ -77,4 +77,14 @@ func isDate(s string) bool {
 	_, day := time.Parse(time.DateOnly, s)
 	_, moment := time.Parse("2006-01-02 15:04:05.000", s)
 	return day == nil || moment == nil
+}
+
+// heading is a grid's header for a document: what a terminal shows in capitals,
+// with one at the beginning.
+func heading(h string) string {
+	out := []rune(strings.ReplaceAll(strings.ToLower(h), "(utc)", "(UTC)"))
+	if len(out) > 0 {
+		out[0] = unicode.ToUpper(out[0])
+	}
+	return string(out)
 }

@@ -95,7 +95,7 @@ and who took it on.`,
 				if _, err := fmt.Fprintln(w); err != nil {
 					return err
 				}
-				return printGrid(w, audit.FailureGrid(rows))
+				return printGrid(w, audit.FailureGrid(rows, time.Now()))
 			})
 		})
 	}

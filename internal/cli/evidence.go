@@ -104,7 +104,7 @@ func (f *exportFlags) export(ctx context.Context, s stdio, l control.EvidenceSou
 		return printJSON(s.out, map[string]any{"file": f.to, "tenant": e.Subject.Tenant, "event_id": e.Subject.EventID, "endpoint_id": e.Subject.EndpointID,
 			"records": len(e.Records), "uncovered": len(e.Statement.Uncovered), "origin": tree.Origin, "size": tree.Size, "bytes": len(b)})
 	}
-	_, err = fmt.Fprintf(s.out, "%s  %d records of event %s, proven by the checkpoint of %s over %d records\nverify it anywhere with: waybill evidence verify %s --key KEY\n",
+	_, err = fmt.Fprintf(s.out, "%s  %d records of event %s, proven by the checkpoint of %s over %d records\nverify it anywhere with: waybill evidence verify %s --key ledger.pub\nledger.pub is what waybill ledger key show prints\n",
 		f.to, len(e.Records), printable(e.Subject.EventID), printable(tree.Origin), tree.Size, f.to)
 	return err
 }

@@ -22,8 +22,8 @@ type keyFlags struct {
 }
 
 func (k *keyFlags) bind(f *pflag.FlagSet) {
-	f.StringSliceVar(&k.keys, "key", nil, "verifier key of the ledger (NAME+HASH+BASE64), or a file of them; it MUST come from somebody you trust, not with the file")
-	f.StringSliceVar(&k.witnesses, "witness-key", nil, "verifier key of a witness that must have signed too, or a file of them")
+	f.StringSliceVar(&k.keys, "key", nil, "verifier key of the ledger (NAME+HASH+BASE64), or a file of them; it MUST come from somebody you trust, not with the file; repeatable, comma-separated")
+	f.StringSliceVar(&k.witnesses, "witness-key", nil, "verifier key of a witness that must have signed too, or a file of them; repeatable, comma-separated")
 	f.StringVar(&k.roots, "timestamp-ca", "", "root certificates (PEM) of a time stamping authority (RFC 3161) that must have stamped the checkpoint")
 }
 

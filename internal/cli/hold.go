@@ -67,13 +67,17 @@ once the hold is in ClickHouse: from then on it is in force.`,
 			if err != nil {
 				return err
 			}
-			return printAdded(s, out, added, late)
+			kept, err := k.Kept(ctx, added)
+			if err != nil {
+				return err
+			}
+			return printAdded(s, out, added, kept, late)
 		})
 	}
 	return c
 }
 
-func printAdded(s stdio, out format, h custody.Hold, late []uint32) error {
+func printAdded(s stdio, out format, h custody.Hold, kept, late []uint32) error {
 	for _, m := range slices.Compact(slices.Sorted(slices.Values(late))) {
 		if _, err := fmt.Fprintf(s.err, "month %s was put on record as retired before this hold: what is gone of it cannot be kept\n", custody.Name(m)); err != nil {
 			return err
@@ -82,7 +86,18 @@ func printAdded(s stdio, out format, h custody.Hold, late []uint32) error {
 	if out == "json" {
 		return printJSON(s.out, h)
 	}
-	_, err := fmt.Fprintf(s.out, "%s  in force since record %d: %s\n", h.ID, h.Idx, printable(h.Covers()))
+	if _, err := fmt.Fprintf(s.out, "%s  in force since record %d: %s\n", h.ID, h.Idx, printable(h.Covers())); err != nil {
+		return err
+	}
+	if len(kept) == 0 {
+		_, err := fmt.Fprintln(s.out, "no record is in its scope now; if there should be some, check what you named")
+		return err
+	}
+	names := make([]string, len(kept))
+	for i, m := range kept {
+		names[i] = custody.Name(m)
+	}
+	_, err := fmt.Fprintf(s.out, "it keeps what is on record of %s\n", strings.Join(names, ", "))
 	return err
 }
 
@@ -181,11 +196,11 @@ func printHold(s stdio, out format, h custody.Hold) error {
 		return printJSON(s.out, h)
 	}
 	for _, row := range [][2]string{{"hold", h.ID}, {"covers", h.Covers()}, {"record", fmt.Sprint(h.Idx)}, {"since", moment(h.AddedAt)}, {"by", h.Actor},
-		{"reason", h.Reason}, {"released", moment(h.Released)}, {"by", h.By}, {"reason", h.Why}} {
+		{"reason", h.Reason}, {"released", moment(h.Released)}, {"released by", h.By}, {"because", h.Why}} {
 		if row[1] == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(s.out, "%-10s %s\n", row[0], printable(row[1])); err != nil {
+		if _, err := fmt.Fprintf(s.out, "%-12s %s\n", row[0], printable(row[1])); err != nil {
 			return err
 		}
 	}

@@ -92,8 +92,9 @@ func ledgerKeyShow(s stdio) *cobra.Command {
 	var data string
 	c := &cobra.Command{
 		Use: "show", Short: "Show the public keys of the ledger's checkpoints",
-		Long:    "Show the verifier keys of a key file, the newest first: what one needs to verify a checkpoint. The private keys are not shown.",
-		Example: "  waybill ledger key show\n  waybill ledger key show --checkpoint-key /etc/waybill/checkpoint.key -o json | jq -r '.keys[0].verifier'",
+		Long: `Show the verifier keys of a key file, the newest first: what one needs to verify
+checkpoints, in the form that --key takes as a file. The private keys are not shown.`,
+		Example: "  waybill ledger key show > ledger.pub\n  waybill ledger key show --checkpoint-key /etc/waybill/checkpoint.key -o json | jq -r '.keys[0].verifier'",
 	}
 	f.bind(c)
 	c.Flags().StringVar(&data, "data", defaultData, "data directory of waybill up")
@@ -114,15 +115,16 @@ func (f *ledgerKeyFlags) print(s stdio, path string) error {
 	if f.out == "json" {
 		return printJSON(s.out, ledgerKeys{path, keys.Origin(), keys.List()})
 	}
-	t := table{header: []string{"USE", "VERIFIER KEY"}}
 	for _, k := range keys.List() {
 		use := "signed before"
 		if k.Signs {
 			use = "signs"
 		}
-		t.add(use, k.Verifier)
+		if _, err := fmt.Fprintf(s.out, "# %s\n%s\n", use, k.Verifier); err != nil {
+			return err
+		}
 	}
-	return t.write(s.out, "no keys")
+	return nil
 }
 
 func ledgerKeyRotate(s stdio) *cobra.Command {
@@ -193,7 +195,7 @@ be verified. What runs takes the file up by itself.`,
 			return err
 		}
 		if f.out != "json" {
-			if _, err := fmt.Fprintf(s.out, "%d keys were retired\n", len(retired)); err != nil {
+			if _, err := fmt.Fprintf(s.out, "# %d of the keys below were retired\n", len(retired)); err != nil {
 				return err
 			}
 		}

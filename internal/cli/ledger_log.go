@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/checkpoint"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/process"
 )
@@ -34,6 +35,7 @@ func (t *target) withDB(do func(*ledger.DB) error) error {
 type checkpointView struct {
 	ledger.Checkpoint
 	Signatures []signatureView `json:"signatures"` // of witnesses and time stamping authorities
+	cosigned   string          // the note with what witnesses added to it
 }
 
 type signatureView struct {
@@ -51,14 +53,17 @@ func ledgerCheckpoint(s stdio) *cobra.Command {
 func ledgerCheckpointShow(s stdio) *cobra.Command {
 	var t target
 	var out format
+	var path string
 	c := &cobra.Command{
 		Use: "show", Short: "Show the latest checkpoint of the ledger",
 		Long: `Show the latest checkpoint: a signed statement of the ledger's size and of the
-Merkle root over its records, with who cosigned it.`,
-		Example: "  waybill ledger checkpoint show\n  waybill ledger checkpoint show -o json | jq -r .note",
+Merkle root over its records, with who cosigned it. --out keeps the signed note
+in a file, for: waybill ledger verify --checkpoint`,
+		Example: "  waybill ledger checkpoint show\n  waybill ledger checkpoint show --out monday.txt\n  waybill ledger checkpoint show -o json | jq -r .note",
 	}
 	t.bind(c.Flags(), "data")
 	out.bind(c.Flags())
+	c.Flags().StringVar(&path, "out", "", "file to write the signed note to, with its cosignatures (default: none)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		list, err := readCheckpoints(c.Context(), &t, out, 1)
 		if err != nil {
@@ -67,10 +72,19 @@ Merkle root over its records, with who cosigned it.`,
 		if len(list) == 0 {
 			return errors.New("no checkpoint is signed yet: the first one follows the first records within seconds; if it does not, see: waybill ledger key show")
 		}
+		if path != "" {
+			if err := writeWhole(path, []byte(list[0].cosigned)); err != nil {
+				return err
+			}
+		}
 		if out == "json" {
 			return printJSON(s.out, list[0])
 		}
-		return printCheckpoint(s, list[0])
+		if err := printCheckpoint(s, list[0]); err != nil || path == "" {
+			return err
+		}
+		_, err = fmt.Fprintf(s.out, "written  %s\n", path)
+		return err
 	}
 	return c
 }
@@ -120,12 +134,15 @@ func readCheckpoints(ctx context.Context, t *target, out format, limit int) (lis
 		if err != nil {
 			return err
 		}
-		of := map[uint64][]signatureView{}
+		of, lines := map[uint64][]signatureView{}, map[uint64][]string{}
 		for _, s := range signatures {
 			of[s.Size] = append(of[s.Size], signatureView{s.Kind, s.Signer, s.At})
+			if s.Kind == ledger.WitnessSignature {
+				lines[s.Size] = append(lines[s.Size], s.Signature)
+			}
 		}
 		for _, c := range all {
-			list = append(list, checkpointView{c, append([]signatureView{}, of[c.Size]...)})
+			list = append(list, checkpointView{c, append([]signatureView{}, of[c.Size]...), checkpoint.AddSignatures(c.Note, lines[c.Size])})
 		}
 		return nil
 	})

@@ -55,11 +55,11 @@ Exit status: 0 good, 1 something is wrong, 2 wrong use.`,
 	}
 	f.target.bind(c.Flags(), "data")
 	f.out.bind(c.Flags())
-	c.Flags().StringArrayVar(&f.keys, "key", nil, "public key that signs checkpoints (NAME+HASH+BASE64), or a file of such lines; of a witness too; repeatable")
-	c.Flags().StringArrayVar(&f.checkpoints, "checkpoint", nil, "`file` with a checkpoint that was kept elsewhere; repeatable")
+	c.Flags().StringSliceVar(&f.keys, "key", nil, "verifier key of the ledger (NAME+HASH+BASE64), or a file of them; of a witness too; repeatable, comma-separated")
+	c.Flags().StringSliceVar(&f.checkpoints, "checkpoint", nil, "file with a checkpoint that was kept elsewhere; repeatable, comma-separated")
 	c.Flags().Uint64Var(&f.from, "from", 0, "first record to read")
 	c.Flags().Uint64Var(&f.to, "to", 0, "end of the records to read, not included (default: the ledger's end)")
-	c.Flags().StringVar(&f.state, "state", "", "`file` to keep how far it came, so that an interrupted run can go on")
+	c.Flags().StringVar(&f.state, "state", "", "file to keep how far it came, so that an interrupted run can go on")
 	c.Flags().BoolVar(&f.progress, "progress", false, "show progress on standard error, also when it is no terminal")
 	c.Flags().IntVar(&f.workers, "workers", 0, "readers at once (default: one more than there are cores)")
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c.Context(), s) }
@@ -103,7 +103,7 @@ func (f *verifyFlags) run(ctx context.Context, s stdio) error {
 		err = printVerified(s.out, r)
 	}
 	if err == nil && !r.Good {
-		err = errors.New("the ledger is not as it was signed; what is wrong stands above")
+		err = errors.New("the ledger is not proven good; what is wrong stands above")
 	}
 	return err
 }
@@ -194,7 +194,7 @@ func (f *verifyFlags) resume(o *verify.Options) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		// That it cannot be written is better known now than in an hour.
 		if _, err := os.Stat(filepath.Dir(f.state)); err != nil {
-			return process.Usagef("--state %s: %w", f.state, err)
+			return process.Usagef("--state %s: %w; name a file in a directory that is there", f.state, err)
 		}
 		return nil
 	}
@@ -217,12 +217,12 @@ func readVerifiers(given []string) ([]note.Verifier, error) {
 		if b, err := os.ReadFile(g); err == nil {
 			lines = strings.Split(string(b), "\n")
 		} else if !strings.Contains(g, "+") {
-			return nil, process.Usagef("--key %q: want NAME+HASH+BASE64, or a file of such lines: %w", g, err)
+			return nil, process.Usagef("--key: %w; name a file that can be read, or give the verifier key itself, NAME+HASH+BASE64", err)
 		}
 		before := len(out)
 		for _, l := range lines {
-			l = strings.TrimSpace(l)
-			if l == "" || strings.HasPrefix(l, "#") {
+			l, _, _ = strings.Cut(l, "#")
+			if l = strings.TrimSpace(l); l == "" {
 				continue
 			}
 			if strings.HasPrefix(l, "PRIVATE+KEY+") {
@@ -235,7 +235,7 @@ func readVerifiers(given []string) ([]note.Verifier, error) {
 			out = append(out, v)
 		}
 		if len(out) == before {
-			return nil, process.Usagef("--key %s holds no key", g)
+			return nil, process.Usagef("--key: %s holds no key; want lines of NAME+HASH+BASE64, as waybill ledger key show prints them", g)
 		}
 	}
 	return out, nil
@@ -246,11 +246,11 @@ func keptCheckpoints(files []string, keys []note.Verifier) ([]verify.Published, 
 	for _, name := range files {
 		b, err := os.ReadFile(name)
 		if err != nil {
-			return nil, process.Usagef("--checkpoint: %w", err)
+			return nil, process.Usagef("--checkpoint: %w; name a file that waybill ledger checkpoint show --out wrote, or what /log/checkpoint answered", err)
 		}
 		c, err := verify.ParseCheckpoint(string(b), keys)
 		if err != nil {
-			return nil, process.Usagef("--checkpoint %s: %w", name, err)
+			return nil, process.Usagef("--checkpoint %s: %w; give a file that waybill ledger checkpoint show --out wrote, or what /log/checkpoint answered", name, err)
 		}
 		if len(keys) > 0 && c.Signer == "" && len(c.Witnesses) == 0 {
 			return nil, process.Usagef("--checkpoint %s: no key that was given signed it; give its key with --key", name)

@@ -36,7 +36,7 @@ func printVerified(w io.Writer, r verify.Report) error {
 	line("  checkpoints  %d known, %d signed by a key that was given, %d from outside of the database; %d agree",
 		r.Checkpoints.Known, r.Checkpoints.Signed, r.Checkpoints.Outside, r.Checkpoints.Agreed)
 	if c := r.Last; c != nil {
-		line("               the last that agrees: %d records, %s, root %x", c.Size, stamp(c.At), c.Root[:])
+		line("               the last that agrees: %d records, %s, root %s", c.Size, stamp(c.At), c.Root)
 		line("               found in %s%s", strings.Join(c.Sources, ", "), signers(*c))
 	}
 	for _, k := range r.Keys {
@@ -60,13 +60,17 @@ func printVerified(w io.Writer, r verify.Report) error {
 func ledgerVerdict(r verify.Report) string {
 	switch {
 	case !r.Good:
-		return fmt.Sprintf("NOT GOOD: %d findings.", uint64(len(r.Findings))+r.Dropped)
+		n := uint64(len(r.Findings)) + r.Dropped
+		if n == 1 {
+			return "NOT GOOD: 1 finding."
+		}
+		return fmt.Sprintf("NOT GOOD: %d findings.", n)
 	case r.Ledger == 0:
 		return "GOOD: the ledger is empty."
 	case r.Last == nil:
-		return "GOOD so far as was read; no checkpoint was needed."
+		return "GOOD as far as was read; no checkpoint was needed."
 	case r.Uncovered > 0 && r.Last.Size <= r.First:
-		return "GOOD so far as can be told; no checkpoint covers these records yet."
+		return "GOOD as far as can be told; no checkpoint covers these records yet."
 	}
 	if len(r.Keys) == 0 {
 		return fmt.Sprintf("GOOD as far as can be told without a key: %s agree with the checkpoints that were found.", indices(r.First, min(r.End, r.Last.Size)))

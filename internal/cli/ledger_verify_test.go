@@ -43,8 +43,8 @@ func TestALedgerIsVerifiedByCommand(t *testing.T) {
 	}
 	testkit.Exec(t, e, "ALTER TABLE waybill.records UPDATE status = 204 WHERE idx = 4 SETTINGS mutations_sync = 2")
 	code, out, errs = run(t, "", "ledger", "verify", "--clickhouse", dsn, "--key", key)
-	if code != 1 || !strings.HasPrefix(out, "NOT GOOD: 1 findings.") || !strings.Contains(out, `record 4 (att_4)`) || !strings.Contains(out, `status: the column says "204", the record says "200"`) ||
-		!strings.Contains(out, "remembers a change of table records") || !strings.Contains(errs, "not as it was signed") {
+	if code != 1 || !strings.HasPrefix(out, "NOT GOOD: 1 finding.") || !strings.Contains(out, `record 4 (att_4)`) || !strings.Contains(out, `status: the column says "204", the record says "200"`) ||
+		!strings.Contains(out, "remembers a change of table records") || !strings.Contains(errs, "not proven good") {
 		t.Errorf("altered: exit %d, %s%s", code, out, errs)
 	}
 	code, out, _ = run(t, "", "ledger", "verify", "--clickhouse", dsn, "--key", key, "-o", "json")
@@ -118,7 +118,7 @@ func TestWrongUseOfVerifyIsSaidInOneLine(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--key", "x"}, "want NAME+HASH+BASE64"},
+		{[]string{"--key", "x"}, "verifier key itself, NAME+HASH+BASE64"},
 		{[]string{"--key", "a+b+c"}, "ledger key show"},
 		{[]string{"--key", private}, "private key"},
 		{[]string{"--checkpoint", "/no/such"}, "no such file"},

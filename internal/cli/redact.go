@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -102,7 +103,7 @@ func printRedacted(s stdio, out format, r redactResult) error {
 	if out == "json" {
 		return printJSON(s.out, r)
 	}
-	if _, err := fmt.Fprintf(s.out, "%s\n\n", printableLines(r.Kept)); err != nil {
+	if _, err := fmt.Fprintf(s.out, "%s\n\n", printableLines(strings.TrimSuffix(r.Kept, "\n"))); err != nil {
 		return err
 	}
 	t := table{header: []string{"REMOVED", "LOOKS LIKE", "AT BYTE", "BYTES"}}

@@ -54,7 +54,6 @@ Exit status: 0 done, 1 failed, 2 wrong use.`,
 		keyCommand(s),
 		redactCommand(s),
 		streamsCommand(s),
-		ledgerCommand(s),
 		holdCommand(s),
 		doctorCommand(s),
 	)

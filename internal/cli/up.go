@@ -161,10 +161,12 @@ func printAddresses(out io.Writer, w *allinone.Waybill, log zerolog.Logger) {
 	fmt.Fprintf(out, "  NATS         nats://%s\n", a.NATS)
 	fmt.Fprintf(out, "  ClickHouse   %s (native protocol)\n", a.ClickHouseNative)
 	if a.ClickHouseHTTP != "" {
-		fmt.Fprintf(out, "               http://%s (HTTP), for example:\n\n", a.ClickHouseHTTP)
-		fmt.Fprintf(out, "  %s\n", curl(a.ClickHouseHTTP, "SELECT state, count() FROM deliveries GROUP BY state FORMAT PrettyCompact"))
+		fmt.Fprintf(out, "               http://%s (HTTP)\n", a.ClickHouseHTTP)
 	}
 	fmt.Fprintf(out, "  Ledger key   %s\n               verifies http://%s/log/checkpoint\n", w.Verifier(), a.HTTP)
+	if a.ClickHouseHTTP != "" {
+		fmt.Fprintf(out, "\nAsk the ledger, for example:\n\n  %s\n", curl(a.ClickHouseHTTP, "SELECT state, count() FROM deliveries GROUP BY state FORMAT PrettyCompact"))
+	}
 	fmt.Fprintf(out, "\nwaybill: ready\n")
 	log.Info().Str("http", a.HTTP).Str("nats", a.NATS).Str("clickhouse_native", a.ClickHouseNative).
 		Str("clickhouse_http", a.ClickHouseHTTP).Str("data", w.Data()).Msg("up.ready")

@@ -59,7 +59,7 @@ func (r *Report) claim(f *File) {
 
 func (r *Report) notProven(f *File, timed bool) {
 	no := func(format string, args ...any) { r.NotProven = append(r.NotProven, fmt.Sprintf(format, args...)) }
-	no("That the ledger has no further record of this event. That is shown on the whole ledger: waybill ledger verify, waybill audit integrity.")
+	no("That the ledger has no further record of this event. That is shown on the whole ledger: waybill ledger verify, waybill audit completeness.")
 	no("That what the records say is true. Waybill recorded it, by the clocks of its machines; what is proven is that it is on record and was not changed since.")
 	if !timed {
 		said := ""

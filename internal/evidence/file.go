@@ -25,7 +25,7 @@ const Format = "waybill-evidence/1"
 // Limits stands in every file of this format: what a proof of inclusion is not.
 const Limits = "This file proves that its records were in the ledger, as they are here, when the checkpoint was signed. " +
 	"It cannot prove that the ledger has no further record of this event: " +
-	"that is shown on the whole ledger, by waybill ledger verify and waybill audit integrity. " +
+	"that is shown on the whole ledger, by waybill ledger verify and waybill audit completeness. " +
 	"The statement is the exporter's word; no signature covers it."
 
 // MaxBytes bounds a file that is read: an event owed to a hundred thousand

@@ -214,7 +214,7 @@ func attemptOf(a *Fact) attemptView {
 		more("Signed:", strings.Trim(fmt.Sprintf("%s with %s", or(a.SignatureScheme, "no scheme on record"), or(strings.Join(a.KeyIDs, ", "), "no key on record")), " "), false)
 	}
 	to := []string{}
-	for _, s := range []string{a.URL, prefixed("at ", a.RemoteAddr), a.HTTPVersion, a.TLSVersion, prefixed("revision ", number(a.EndpointRevision)), prefixed("replay ", a.ReplayID)} {
+	for _, s := range []string{a.URL, prefixed("at ", a.RemoteAddr), prefixed("HTTP/", strings.TrimPrefix(a.HTTPVersion, "HTTP/")), a.TLSVersion, prefixed("revision ", number(a.EndpointRevision)), prefixed("replay ", a.ReplayID)} {
 		if s != "" {
 			to = append(to, s)
 		}

@@ -7,31 +7,31 @@ func identify(num *number) (Kind, string) {
 	person := func(what string) (Kind, string) { return NationalID, what }
 	switch {
 	case num.n == 15 && (d[0] == 1 || d[0] == 2) && nir(d):
-		return person("French NIR")
+		return person("a French NIR")
 	case num.n >= 13 && luhn(d):
 		return Card, "a card number"
 	case num.n == 13 && d[0] == 7 && d[1] == 5 && d[2] == 6 && ean(d):
-		return person("Swiss AHV number")
+		return person("a Swiss AHV number")
 	case num.n == 12 && d[0] >= 2 && verhoeff(d):
-		return person("Indian Aadhaar")
+		return person("an Indian Aadhaar")
 	case num.n == 11 && cpf(d):
-		return person("Brazilian CPF")
+		return person("a Brazilian CPF")
 	case num.n == 11 && weighted(d, []int{1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1})%10 == 0:
-		return person("Polish PESEL")
+		return person("a Polish PESEL")
 	case num.n == 11 && steuerID(d):
-		return person("German Steuer-ID")
+		return person("a German Steuer-ID")
 	case num.n == 11 && belgian(d):
-		return person("Belgian national number")
+		return person("a Belgian national number")
 	case num.n == 10 && nhs(d):
-		return person("UK NHS number")
+		return person("a UK NHS number")
 	case (num.n == 10 || num.n == 12) && luhn(d[num.n-10:]) && day(d[num.n-6:]):
-		return person("Swedish personnummer")
+		return person("a Swedish personnummer")
 	case num.n == 9 && num.ngroups == 3 && num.groups[0] == 3 && num.groups[1] == 2 && area(d):
-		return person("US social security number")
+		return person("a US social security number")
 	case num.n == 9 && weighted(d, []int{9, 8, 7, 6, 5, 4, 3, 2, -1})%11 == 0:
-		return person("Dutch BSN")
+		return person("a Dutch BSN")
 	case num.n == 9 && area(d):
-		return person("US social security number")
+		return person("a US social security number")
 	}
 	return Number, "a number of nine digits or more"
 }

@@ -48,7 +48,7 @@ func Kinds() []Kind {
 // Finding is one piece of a text that MUST NOT be kept.
 type Finding struct {
 	Kind       Kind
-	What       string // for people: "US social security number"
+	What       string // for people: "a US social security number"
 	Start, End int    // bytes of the text
 }
 

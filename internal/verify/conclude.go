@@ -257,7 +257,7 @@ func split(f Finding, where, holds map[uint64]uint64) []Finding {
 func (r *run) explain(ctx context.Context) error {
 	for i := range r.report.Findings {
 		f := &r.report.Findings[i]
-		if i >= explained || f.Count == 0 || f.Code == RolledBack || f.Code == TileMissing {
+		if i >= explained || f.Count == 0 || f.Code == RolledBack || f.Code == TileMissing || f.Code == NoCheckpoint {
 			continue
 		}
 		around := []uint64{f.First, f.First + 1}

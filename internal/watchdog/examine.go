@@ -183,7 +183,7 @@ func checks(s Sight, found []Finding) []Check {
 		{"completeness", held(s), []Code{MessagesMissing, MessagesRemoved, StreamRewound}},
 		{"deliveries", fmt.Sprintf("%d without a verdict, none of them late", s.Debts.Open), []Code{PastDeadline, DeliveryOverdue, WatchdogBehind}},
 		{"dead letters", fmt.Sprintf("%d wait for people to be told, none too long", s.Debts.Untold), []Code{NotEscalated}},
-		{"people", fmt.Sprintf("%d escalation policies name somebody", s.Policies), []Code{NobodyToTell}},
+		{"people", fmt.Sprintf("escalation policies that name somebody: %d", s.Policies), []Code{NobodyToTell}},
 		{"escalator", "one tells people", []Code{EscalatorAbsent}},
 		{"clock", "as the NATS server's", []Code{ClockOffset, ClockJumped}},
 	}

@@ -98,6 +98,25 @@ func (k *Keeper) Add(ctx context.Context, h Hold) (Hold, []uint32, error) {
 	return h, late, nil
 }
 
+// Kept are the months that a hold keeps now.
+func (k *Keeper) Kept(ctx context.Context, h Hold) ([]uint32, error) {
+	months, err := k.DB.Months(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []uint32
+	for _, m := range months {
+		touched, err := k.DB.Touches(ctx, m.Month, h.Scope())
+		if err != nil {
+			return nil, err
+		}
+		if touched {
+			out = append(out, m.Month)
+		}
+	}
+	return out, nil
+}
+
 // overlaps says whether a month lies in the hold's period; a hold without one
 // has no bounds.
 func overlaps(month uint32, h Hold) bool {

@@ -1,6 +1,7 @@
 package roles_test
 
 import (
+	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/waybill-dev/waybill/internal/allinone"
 	"github.com/waybill-dev/waybill/internal/engine"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/roles"
@@ -143,6 +146,26 @@ func TestNobodyMayChangeWhatWasRecorded(t *testing.T) {
 	}
 	if got := d.must(roles.Auditor, "SELECT count() FROM system.mutations"); got != "0" {
 		t.Errorf("%s mutations", got)
+	}
+}
+
+// A client's driver turns its deadline into max_execution_time.
+func TestADeadlineBeyondAUsersLimitIsNoReasonToRefuse(t *testing.T) {
+	d := deploy(t)
+	for user, password := range map[string]string{"": "", roles.Analyst: d.pass[roles.Analyst]} {
+		db, err := ledger.New(allinone.EngineDSN(d.e.NativeAddr(), user, password))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		if _, err := db.LatestCheckpoints(ctx, 1); err != nil {
+			t.Errorf("user %q: %v", user, err)
+		}
+		cancel()
+		if _, err := db.LatestCheckpoints(ctx, 1); !errors.Is(err, context.Canceled) {
+			t.Errorf("user %q: a cancelled question answers %v", user, err)
+		}
+		_ = db.Close()
 	}
 }
 
