@@ -127,7 +127,14 @@ func (q *question) ask(ctx context.Context, do func(context.Context, *ledger.DB)
 		return err
 	}
 	if unknown != "" {
-		return fmt.Errorf("nothing is on record of %s; check the name, or ask without it", unknown)
+		retired, err := db.RetiredText(ctx)
+		if err != nil {
+			return err
+		}
+		if retired != "" {
+			retired = "; or it is gone: " + retired
+		}
+		return fmt.Errorf("nothing is on record of %s; check the name, or ask without it%s", unknown, retired)
 	}
 	return do(ctx, db)
 }

@@ -77,7 +77,18 @@ func (q *question) complete(ctx context.Context, db *ledger.DB, patience time.Du
 		}
 		mismatches, compared = append(mismatches, found...), &sum
 	}
-	return audit.NewCompleteness(q.filter, events, rows, mismatches, more, compared), nil
+	answer := audit.NewCompleteness(q.filter, events, rows, mismatches, more, compared)
+	err = noteRetired(ctx, db, &answer)
+	return answer, err
+}
+
+// noteRetired says what the answer cannot be about.
+func noteRetired(ctx context.Context, db *ledger.DB, c *audit.Completeness) error {
+	retired, err := db.RetiredText(ctx)
+	if retired != "" {
+		c.Notes = append(c.Notes, "Not counted: "+retired+".")
+	}
+	return err
 }
 
 func (q *question) printCompleteness(s stdio, a audit.Completeness) error {

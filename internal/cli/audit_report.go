@@ -92,6 +92,9 @@ func (q *question) report(ctx context.Context, db *ledger.DB, now time.Time) (r 
 	}
 	r.Days, r.Endpoints = audit.Fold(rows, audit.ByDay), audit.Fold(rows, audit.ByEndpoint)
 	r.Completeness = audit.NewCompleteness(f, events, rows, mismatches, more, nil)
+	if err := noteRetired(ctx, db, &r.Completeness); err != nil {
+		return r, err
+	}
 	r.Completeness.Rows = []audit.Balance{} // by day and by endpoint instead
 	if r.MoreEndpoints = uint64(max(0, len(r.Endpoints)-q.limit)); r.MoreEndpoints > 0 {
 		r.Endpoints = audit.Worst(r.Endpoints, q.limit)

@@ -96,7 +96,14 @@ func (g *gatherer) own(ctx context.Context) error {
 		if s.EndpointID != "" {
 			what = "a delivery of event " + s.EventID + " to " + s.EndpointID
 		}
-		return refusal(control.CodeNotFound, "", "%s is not in the ledger; one that was just published is there within seconds", what)
+		retired, err := g.db.RetiredText(ctx)
+		if err != nil {
+			return err
+		}
+		if retired != "" {
+			retired = "; or it is gone: " + retired
+		}
+		return refusal(control.CodeNotFound, "", "%s is not in the ledger; one that was just published is there within seconds%s", what, retired)
 	}
 	g.take(f, "records that name the event", f.Rows)
 	return nil

@@ -136,8 +136,8 @@ func asJSON(t *testing.T, v any) string {
 }
 
 func TestRetiredRecordsAreNotMissing(t *testing.T) {
-	retired := record.Record{ID: "operator.action/retired/1", Kind: record.OperatorAction, Tenant: "default", Action: verify.ActionRetired, Actor: "ann",
-		Reason: "retention is over", Settings: map[string]string{"ranges": "0-255"}}
+	retired := record.Record{ID: "operator.action/retired/1", Kind: record.OperatorAction, Tenant: "default", Action: record.ActionRetired, Actor: "ann",
+		Reason: "retention is over", Settings: record.Retirement{ID: "ret_1", Month: 202610, Parts: 1, Part: 1, Ranges: []record.IdxRange{{First: 0, Last: 255}}}.Settings()}
 	for name, c := range map[string]struct {
 		where string
 		want  string

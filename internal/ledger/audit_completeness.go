@@ -1,13 +1,13 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/audit"
+	"github.com/waybill-dev/waybill/internal/record"
 )
 
 // balanceColumns sum audit_completeness. The buckets are those of audit.Bucket.
@@ -125,10 +125,11 @@ func (db *DB) AuditIndices(ctx context.Context) ([]audit.Mismatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	retired, err := db.retired(ctx)
+	all, err := db.Retired(ctx)
 	if err != nil {
 		return nil, err
 	}
+	retired := rangesOf(all)
 	var out []audit.Mismatch
 	next := uint64(0)
 	for _, b := range blocks {
@@ -149,7 +150,7 @@ func (db *DB) AuditIndices(ctx context.Context) ([]audit.Mismatch, error) {
 }
 
 // indicesOf looks at one block that is not whole.
-func (db *DB) indicesOf(ctx context.Context, block uint64, retired [][2]uint64) ([]audit.Mismatch, error) {
+func (db *DB) indicesOf(ctx context.Context, block uint64, retired []record.IdxRange) ([]audit.Mismatch, error) {
 	var rows []struct {
 		Idx   uint64 `ch:"idx"`
 		Count uint64 `ch:"n"`
@@ -172,42 +173,28 @@ func (db *DB) indicesOf(ctx context.Context, block uint64, retired [][2]uint64) 
 }
 
 // missingIndices names from to to-1, but for what was retired.
-func missingIndices(from, to uint64, retired [][2]uint64) []audit.Mismatch {
-	if from >= to || slices.ContainsFunc(retired, func(r [2]uint64) bool { return r[0] <= from && to-1 <= r[1] }) {
-		return nil
-	}
-	detail := fmt.Sprintf("no row has the indices %d to %d", from, to-1)
-	if from == to-1 {
-		detail = fmt.Sprintf("no row has index %d", from)
-	}
-	return []audit.Mismatch{{What: audit.IndexMissing, Detail: detail}}
-}
-
-// retired reads the ranges of indices that operators retired, as their records say.
-func (db *DB) retired(ctx context.Context) ([][2]uint64, error) {
-	var rows []struct {
-		From uint64 `ch:"low"`
-		To   uint64 `ch:"high"`
-	}
-	err := db.selectInto(ctx, "reading what was retired", &rows, `SELECT toUInt64OrZero(r[1]) AS low, toUInt64OrZero(r[2]) AS high FROM records
-		ARRAY JOIN extractAllGroupsVertical(extract(detail, '(?is)idx(.*)'), '\\b([0-9]{1,18}) ?(?:-|–|to|…|\\.\\.) ?([0-9]{1,18})\\b') AS r
-		WHERE kind = 'operator.action' AND action = 'ledger.retired'`)
-	var out [][2]uint64
-	for _, r := range rows {
-		if r.From <= r.To {
-			out = append(out, [2]uint64{r.From, r.To})
+func missingIndices(from, to uint64, retired []record.IdxRange) (out []audit.Mismatch) {
+	missing := func(first, end uint64) {
+		detail := fmt.Sprintf("no row has the indices %d to %d", first, end-1)
+		if first+1 == end {
+			detail = fmt.Sprintf("no row has index %d", first)
+		}
+		if first < end {
+			out = append(out, audit.Mismatch{What: audit.IndexMissing, Detail: detail})
 		}
 	}
-	slices.SortFunc(out, func(a, b [2]uint64) int { return cmp.Compare(a[0], b[0]) })
-	merged := out[:0]
-	for _, r := range out { // neighbours make one range, so that a hole over both is explained
-		if n := len(merged); n > 0 && r[0] <= merged[n-1][1]+1 {
-			merged[n-1][1] = max(merged[n-1][1], r[1])
+	for _, r := range retired {
+		if from >= to || r.First >= to {
+			break
+		}
+		if r.Last < from {
 			continue
 		}
-		merged = append(merged, r)
+		missing(from, max(from, r.First))
+		from = r.Last + 1
 	}
-	return merged, err
+	missing(from, to)
+	return out
 }
 
 // AuditStored returns the rows that claim the sequences from to to of LEDGER, as

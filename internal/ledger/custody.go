@@ -5,17 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-)
 
-// The actions of operator.action by which people keep and retire records.
-const (
-	ActionHoldAdded    = "hold.added"
-	ActionHoldReleased = "hold.released"
-	ActionRetired      = "ledger.retired"
-	ActionKept         = "ledger.kept" // takes an ActionRetired back
+	"github.com/waybill-dev/waybill/internal/record"
 )
 
 // Action is one such record.
@@ -32,87 +25,93 @@ type Action struct {
 func (db *DB) Actions(ctx context.Context) ([]Action, error) {
 	var out []Action
 	err := db.selectInto(ctx, "reading holds and retirements", &out, `SELECT idx, at, action, actor, reason, settings FROM records
-		WHERE kind = 'operator.action' AND action IN (?, ?, ?, ?) ORDER BY idx`, ActionHoldAdded, ActionHoldReleased, ActionRetired, ActionKept)
+		WHERE kind = 'operator.action' AND action IN (?, ?, ?, ?) ORDER BY idx`, record.ActionHoldAdded, record.ActionHoldReleased, record.ActionRetired, record.ActionKept)
 	return out, err
 }
 
-// IdxRange is records First to Last.
-type IdxRange struct {
-	First uint64 `ch:"first"`
-	Last  uint64 `ch:"last"`
+// Retired is a retirement, and who put it on record.
+type Retired struct {
+	Action
+	record.Retirement
 }
 
-// FormatRanges and ParseRanges are how ranges go on record: "0-9 12-12".
-func FormatRanges(ranges []IdxRange) string {
-	var b strings.Builder
-	for i, r := range ranges {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		fmt.Fprintf(&b, "%d-%d", r.First, r.Last)
-	}
-	return b.String()
-}
-
-// ParseRanges reads what FormatRanges wrote.
-func ParseRanges(s string) ([]IdxRange, error) {
-	var out []IdxRange
-	for _, f := range strings.Fields(s) {
-		first, last, _ := strings.Cut(f, "-")
-		a, err1 := strconv.ParseUint(first, 10, 64)
-		b, err2 := strconv.ParseUint(last, 10, 64)
-		if err1 != nil || err2 != nil || b < a {
-			return nil, fmt.Errorf("index range %q: want FIRST-LAST", f)
-		}
-		out = append(out, IdxRange{a, b})
-	}
-	return out, nil
-}
-
-// Rows is how many records the ranges hold.
-func Rows(ranges []IdxRange) (n uint64) {
-	for _, r := range ranges {
-		n += r.Last - r.First + 1
-	}
-	return n
-}
-
-// RetiredRanges are those that the ledger itself says are retired.
-func RetiredRanges(actions []Action) ([]IdxRange, error) {
+// RetiredOf are the retirements that nobody took back.
+func RetiredOf(actions []Action) ([]Retired, error) {
 	kept := map[string]bool{}
 	for _, a := range actions {
-		if a.Action == ActionKept {
-			kept[a.Settings["retirement"]] = true
+		if a.Action == record.ActionKept {
+			kept[record.TakenBack(a.Settings)] = true
 		}
 	}
-	var out []IdxRange
+	var out []Retired
 	for _, a := range actions {
-		if a.Action != ActionRetired || kept[a.Settings["retirement"]] {
+		if a.Action != record.ActionRetired || kept[record.TakenBack(a.Settings)] {
 			continue
 		}
-		r, err := ParseRanges(a.Settings["ranges"])
+		r, err := record.ReadRetirement(a.Settings)
 		if err != nil {
 			return nil, fmt.Errorf("record %d: %w", a.Idx, err)
 		}
-		out = append(out, r...)
+		out = append(out, Retired{a, r})
 	}
 	return out, nil
+}
+
+// Retired reads the retirements that nobody took back.
+func (db *DB) Retired(ctx context.Context) ([]Retired, error) {
+	actions, err := db.Actions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return RetiredOf(actions)
+}
+
+// RetiredText says for people what is gone: "": nothing. A question about an
+// event whose records went with a month finds nothing, or only its later ones.
+func (db *DB) RetiredText(ctx context.Context) (string, error) {
+	all, err := db.Retired(ctx)
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	var months, who []string
+	last := all[0].At
+	for _, r := range all {
+		months = append(months, fmt.Sprintf("%04d-%02d", r.Month/100, r.Month%100))
+		who = append(who, r.Actor)
+		if r.At.After(last) {
+			last = r.At
+		}
+	}
+	slices.Sort(months)
+	months, who = slices.Compact(months), slices.Compact(who)
+	when := strings.Join(months, " and ")
+	if n := len(months); n > 2 {
+		when = fmt.Sprintf("%d months from %s to %s", n, months[0], months[n-1])
+	}
+	slices.Sort(who)
+	return fmt.Sprintf("%d records of %s were retired by %s on %s, because their retention was over: of what they said only the hashes are left",
+		record.RangesCount(rangesOf(all)), when, strings.Join(slices.Compact(who), " and "), last.UTC().Format(time.DateOnly)), nil
+}
+
+// rangesOf are the indices of all of them, without an overlap.
+func rangesOf(all []Retired) []record.IdxRange {
+	var out []record.IdxRange
+	for _, r := range all {
+		out = append(out, r.Ranges...)
+	}
+	return union(out)
 }
 
 // retiredRows is how many records are gone that may be: in ranges on record as
 // retired. One that is on record and still there, because the drop was
 // interrupted, is not counted.
 func (db *DB) retiredRows(ctx context.Context) (uint64, error) {
-	actions, err := db.Actions(ctx)
-	if err != nil {
-		return 0, err
-	}
-	ranges, err := RetiredRanges(actions)
+	retired, err := db.Retired(ctx)
 	if err != nil {
 		return 0, err
 	}
 	gone := uint64(0)
-	for _, r := range union(ranges) {
+	for _, r := range rangesOf(retired) {
 		n, err := db.count(ctx, "idx BETWEEN ? AND ?", r.First, r.Last)
 		if err != nil {
 			return 0, err
@@ -122,13 +121,13 @@ func (db *DB) retiredRows(ctx context.Context) (uint64, error) {
 	return gone, nil
 }
 
-// union merges ranges that overlap: a month can be on record as retired twice,
+// union merges ranges that overlap or follow each other, without a hole between: a month can be on record as retired twice,
 // when the first time was interrupted.
-func union(ranges []IdxRange) []IdxRange {
-	sorted := slices.SortedFunc(slices.Values(ranges), func(a, b IdxRange) int { return cmp.Compare(a.First, b.First) })
-	var out []IdxRange
+func union(ranges []record.IdxRange) []record.IdxRange {
+	sorted := slices.SortedFunc(slices.Values(ranges), func(a, b record.IdxRange) int { return cmp.Compare(a.First, b.First) })
+	var out []record.IdxRange
 	for _, r := range sorted {
-		if n := len(out); n > 0 && r.First <= out[n-1].Last {
+		if n := len(out); n > 0 && r.First <= out[n-1].Last+1 {
 			out[n-1].Last = max(out[n-1].Last, r.Last)
 			continue
 		}
@@ -156,8 +155,8 @@ func (db *DB) Months(ctx context.Context) ([]Month, error) {
 }
 
 // MonthRanges are the indices of a month's records.
-func (db *DB) MonthRanges(ctx context.Context, month uint32) ([]IdxRange, error) {
-	var out []IdxRange
+func (db *DB) MonthRanges(ctx context.Context, month uint32) ([]record.IdxRange, error) {
+	var out []record.IdxRange
 	err := db.selectInto(ctx, "reading a month's indices", &out, `SELECT min(idx) AS first, max(idx) AS last FROM
 		(SELECT idx, idx - row_number() OVER (ORDER BY idx) AS island FROM records WHERE toYYYYMM(at) = ?) GROUP BY island ORDER BY first`, month)
 	return out, err
@@ -234,7 +233,7 @@ func (db *DB) IdxOf(ctx context.Context, from uint64, id string) (idx uint64, fo
 // ranges: not the partition, into which a record may have come since they were
 // read. A part's name stands for what is in it: one that was merged meanwhile is
 // not found, and the next look sees what it became.
-func (db *DB) DropMonth(ctx context.Context, month uint32, ranges []IdxRange) error {
+func (db *DB) DropMonth(ctx context.Context, month uint32, ranges []record.IdxRange) error {
 	inside := make([]string, 0, len(ranges))
 	for _, r := range ranges {
 		inside = append(inside, fmt.Sprintf("idx BETWEEN %d AND %d", r.First, r.Last))
@@ -270,7 +269,7 @@ func (db *DB) MonthOf(ctx context.Context, idx uint64) (month uint32, found bool
 }
 
 // RowsIn is how many records are there of those in ranges.
-func (db *DB) RowsIn(ctx context.Context, ranges []IdxRange) (rows uint64, err error) {
+func (db *DB) RowsIn(ctx context.Context, ranges []record.IdxRange) (rows uint64, err error) {
 	for _, r := range union(ranges) {
 		n, err := db.count(ctx, "idx BETWEEN ? AND ?", r.First, r.Last)
 		if err != nil {

@@ -23,32 +23,38 @@ func (db *DB) AppendTiles(ctx context.Context, level int, first uint64, hashes [
 	if len(hashes) == 0 || len(hashes)%merkle.TileWidth != 0 {
 		return fmt.Errorf("storing tiles: %d hashes, want a multiple of %d", len(hashes), merkle.TileWidth)
 	}
-	return db.appendOnce(ctx, "storing tiles", fmt.Sprintf("tiles-%d-%d", level, first),
-		"INSERT INTO tiles (level, tile, hashes)", func(add func(...any) error) error {
-			for i := 0; len(hashes) > 0; i++ {
-				if err := add(uint8(level), first+uint64(i), merkle.Join(hashes[:merkle.TileWidth])); err != nil {
+	insert := func(token string) (bool, error) {
+		return db.appendOnce(ctx, "storing tiles", token, "INSERT INTO tiles (level, tile, hashes)", func(add func(...any) error) error {
+			for i := range len(hashes) / merkle.TileWidth {
+				if err := add(uint8(level), first+uint64(i), merkle.Join(hashes[i*merkle.TileWidth:(i+1)*merkle.TileWidth])); err != nil {
 					return err
 				}
-				hashes = hashes[merkle.TileWidth:]
 			}
 			return nil
 		})
+	}
+	return throughTokens(fmt.Sprintf("tiles-%d-%d", level, first), insert, func() (bool, error) {
+		have, err := db.Tiled(ctx)
+		return level >= len(have) && first == 0 || level < len(have) && have[level] == first, err
+	})
 }
 
 // appendOnce inserts rows under a token: of all inserts with it only one lands.
-func (db *DB) appendOnce(ctx context.Context, doing, token, statement string, rows func(add func(...any) error) error) error {
+// dropped: the server said that the token is spent.
+func (db *DB) appendOnce(ctx context.Context, doing, token, statement string, rows func(add func(...any) error) error) (dropped bool, err error) {
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{
 		"insert_deduplicate": 1, "insert_deduplication_token": token, "async_insert": 0,
 		"min_insert_block_size_rows": 0, "min_insert_block_size_bytes": 0,
-	}))
+	}), noteDropped(&dropped))
 	b, err := db.conn.PrepareBatch(ctx, statement)
 	if err != nil {
-		return db.explain(doing, err)
+		return false, db.explain(doing, err)
 	}
 	if err := rows(b.Append); err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", doing, err), b.Abort())
+		return false, errors.Join(fmt.Errorf("%s: %w", doing, err), b.Abort())
 	}
-	return db.explain(doing, b.Send())
+	err = db.explain(doing, b.Send())
+	return dropped, err
 }
 
 // Tiled says how many tiles each level has: tiles 0 to n-1, without a hole. The
@@ -267,10 +273,16 @@ type Checkpoint struct {
 // AppendCheckpoint stores a checkpoint; the same note twice is stored once.
 func (db *DB) AppendCheckpoint(ctx context.Context, c Checkpoint) error {
 	sum := sha256.Sum256([]byte(c.Note))
-	return db.appendOnce(ctx, "storing a checkpoint", "checkpoint-"+hex.EncodeToString(sum[:]),
-		"INSERT INTO checkpoints (size, at, origin, key, root, note)", func(add func(...any) error) error {
+	insert := func(token string) (bool, error) {
+		return db.appendOnce(ctx, "storing a checkpoint", token, "INSERT INTO checkpoints (size, at, origin, key, root, note)", func(add func(...any) error) error {
 			return add(c.Size, c.At.UTC(), c.Origin, c.Key, hex.EncodeToString(c.Root[:]), c.Note)
 		})
+	}
+	return throughTokens("checkpoint-"+hex.EncodeToString(sum[:]), insert, func() (bool, error) {
+		n := 0
+		err := db.eachCheckpoint(ctx, "WHERE size = ? AND note = ?", func(Checkpoint) error { n++; return nil }, c.Size, c.Note)
+		return n == 0, err
+	})
 }
 
 // Checkpoints calls yield with the checkpoints of first <= size <= last, by size
@@ -357,10 +369,11 @@ type CheckpointSignature struct {
 // AppendCheckpointSignature stores a signature; the same one twice is stored once.
 func (db *DB) AppendCheckpointSignature(ctx context.Context, s CheckpointSignature) error {
 	sum := sha256.Sum256([]byte(s.Kind + "\n" + s.Signer + "\n" + s.Signature))
-	return db.appendOnce(ctx, "storing a checkpoint's signature", fmt.Sprintf("signature-%d-%s", s.Size, hex.EncodeToString(sum[:])),
+	_, err := db.appendOnce(ctx, "storing a checkpoint's signature", fmt.Sprintf("signature-%d-%s", s.Size, hex.EncodeToString(sum[:])),
 		"INSERT INTO checkpoint_signatures (size, at, kind, signer, signature)", func(add func(...any) error) error {
 			return add(s.Size, s.At.UTC(), s.Kind, s.Signer, s.Signature)
 		})
+	return err
 }
 
 // CheckpointSignatures returns those of checkpoints with first <= size <= last.

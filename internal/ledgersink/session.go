@@ -99,13 +99,37 @@ func (s *Sink) write(ctx context.Context, l *lease.Lease, r *reader, at ledger.P
 		case <-say.C:
 			p.say(ctx, at)
 		case b := <-r.batches:
-			var err error
+			err := s.look(ctx, at, b)
+			if err != nil {
+				return err
+			}
 			if at, err = s.flush(ctx, l, at, b); err != nil {
 				return err
 			}
 			s.writing(at)
 		}
 	}
+}
+
+// look finds out, before a batch that follows a wait, whether the ledger still
+// ends where it did. Rows that somebody deleted meanwhile come back from LEDGER
+// in the next session; what is inserted behind them would leave a hole for ever.
+// A full batch follows the one before at once, and that one was read back.
+func (s *Sink) look(ctx context.Context, at ledger.Position, b batch) error {
+	if len(b.rows) >= s.o.BatchRecords || b.bytes >= s.o.BatchBytes {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, appendTimeout)
+	defer cancel()
+	got, err := s.o.Ledger.Last(bounded)
+	if err == nil && got != at {
+		err = overtaken(got, at)
+	}
+	return err
+}
+
+func overtaken(got, want ledger.Position) error {
+	return fmt.Errorf("%w: %d records up to %q, not %d up to %q", errOvertaken, got.Next, got.ID, want.Next, want.ID)
 }
 
 // flush stores a batch in as few inserts as it takes, and returns where
@@ -147,7 +171,7 @@ func (s *Sink) insert(ctx context.Context, l *lease.Lease, at ledger.Position, r
 	last := rows[len(rows)-1]
 	want := ledger.Position{Next: last.Idx + 1, StreamSeq: last.StreamSeq, StreamEpoch: last.StreamEpoch, ID: last.Record.ID}
 	if got != want {
-		return at, fmt.Errorf("%w: %d records up to %q, not %d up to %q", errOvertaken, got.Next, got.ID, want.Next, want.ID)
+		return at, overtaken(got, want)
 	}
 	s.metrics.inserts.Observe(time.Since(began).Seconds())
 	s.metrics.stored.Add(float64(len(rows)))

@@ -154,11 +154,11 @@ func (r *run) retiredAt(idx, last uint64, found []Finding) (*Retirement, uint64)
 			continue
 		}
 		for _, span := range x.Ranges {
-			if span[0] <= idx && idx <= span[1] {
-				return x, min(last, span[1])
+			if span.First <= idx && idx <= span.Last {
+				return x, min(last, span.Last)
 			}
-			if span[0] > idx {
-				until = min(until, span[0]-1)
+			if span.First > idx {
+				until = min(until, span.First-1)
 			}
 		}
 	}

@@ -1,33 +1,18 @@
 package verify
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/record"
 )
 
-// ActionRetired is the action of the operator.action that says which records
-// were dropped because their retention was over.
-const ActionRetired = "ledger.retired"
-
-// ActionKept takes one back.
-const ActionKept = "ledger.kept"
-
-// Settings of that record: which retirement it belongs to, and the records,
-// "0-4095 8192-9000", both ends included.
-const (
-	settingRetirement = "retirement"
-	settingRanges     = "ranges"
-)
-
-// Retirement is one such record.
+// Retirement is one record that says which others were dropped because their
+// retention was over.
 type Retirement struct {
-	Idx    uint64      `json:"idx"` // of the record that says so
-	By     string      `json:"by"`
-	At     time.Time   `json:"at"`
-	Ranges [][2]uint64 `json:"ranges"`
+	Idx    uint64            `json:"idx"` // of the record that says so
+	By     string            `json:"by"`
+	At     time.Time         `json:"at"`
+	Ranges []record.IdxRange `json:"ranges"`
 	id     string
 }
 
@@ -35,8 +20,8 @@ type Retirement struct {
 func retirements(retired, kept []Record) []Retirement {
 	back := map[string]bool{}
 	for _, k := range kept {
-		if said, err := record.Decode(k.Body); err == nil && said.Action == ActionKept {
-			back[said.Settings[settingRetirement]] = true
+		if said, err := record.Decode(k.Body); err == nil && said.Action == record.ActionKept {
+			back[record.TakenBack(said.Settings)] = true
 		}
 	}
 	var out []Retirement
@@ -51,18 +36,9 @@ func retirements(retired, kept []Record) []Retirement {
 // retirement reads the record; ok is false if it lists nothing.
 func retirement(r Record) (out Retirement, ok bool) {
 	said, err := record.Decode(r.Body)
-	if err != nil || said.Kind != record.OperatorAction || said.Action != ActionRetired {
+	if err != nil || said.Kind != record.OperatorAction || said.Action != record.ActionRetired {
 		return out, false
 	}
-	out = Retirement{Idx: r.Idx, By: said.Actor, At: said.At, id: said.Settings[settingRetirement]}
-	for _, part := range strings.Fields(said.Settings[settingRanges]) {
-		from, to, _ := strings.Cut(part, "-")
-		first, err1 := strconv.ParseUint(from, 10, 64)
-		last, err2 := strconv.ParseUint(to, 10, 64)
-		if err1 != nil || err2 != nil || last < first {
-			return out, false
-		}
-		out.Ranges = append(out.Ranges, [2]uint64{first, last})
-	}
-	return out, len(out.Ranges) > 0
+	what, err := record.ReadRetirement(said.Settings)
+	return Retirement{Idx: r.Idx, By: said.Actor, At: said.At, Ranges: what.Ranges, id: what.ID}, err == nil
 }

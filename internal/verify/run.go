@@ -15,6 +15,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/waybill-dev/waybill/internal/merkle"
+	"github.com/waybill-dev/waybill/internal/record"
 )
 
 const defaultChunk = 256 * merkle.TileWidth
@@ -94,11 +95,11 @@ func (r *run) prepare(ctx context.Context) error {
 	if r.extent, err = r.source.Extent(ctx); err != nil {
 		return err
 	}
-	actions, err := r.source.Actions(ctx, ActionRetired)
+	actions, err := r.source.Actions(ctx, record.ActionRetired)
 	if err != nil {
 		return err
 	}
-	back, err := r.source.Actions(ctx, ActionKept)
+	back, err := r.source.Actions(ctx, record.ActionKept)
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (r *run) prepare(ctx context.Context) error {
 	var gone uint64
 	for _, x := range r.retired {
 		for _, span := range x.Ranges {
-			gone += span[1] - span[0] + 1
+			gone += span.Last - span.First + 1
 		}
 	}
 	gone = min(gone, r.extent.End) // forged ranges must not make the ledger endless

@@ -50,18 +50,18 @@ func TestTheFrontierHasTheLibrarysRoots(t *testing.T) {
 }
 
 func TestWhatIsRetired(t *testing.T) {
-	r := record.Record{ID: "x", Kind: record.OperatorAction, At: time.Unix(1_790_000_000, 0), Tenant: "default", Action: ActionRetired, Actor: "ann",
-		Settings: map[string]string{settingRanges: "0-4095 8192-9000"}}
+	r := record.Record{ID: "x", Kind: record.OperatorAction, At: time.Unix(1_790_000_000, 0), Tenant: "default", Action: record.ActionRetired, Actor: "ann",
+		Settings: record.Retirement{ID: "ret_1", Month: 201501, Parts: 1, Part: 1, Ranges: []record.IdxRange{{First: 0, Last: 4095}, {First: 8192, Last: 9000}}}.Settings()}
 	body, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, ok := retirement(Record{Idx: 9500, Body: body})
-	if !ok || got.By != "ann" || len(got.Ranges) != 2 || got.Ranges[1] != [2]uint64{8192, 9000} {
+	if !ok || got.By != "ann" || len(got.Ranges) != 2 || got.Ranges[1].First != 8192 || got.Ranges[1].Last != 9000 {
 		t.Errorf("got %+v, %v", got, ok)
 	}
 	for _, bad := range []string{"", "x", "9-1", "1", "1-2,"} {
-		r.Settings[settingRanges] = bad
+		r.Settings["ranges"] = bad
 		if body, err = r.Encode(); err != nil {
 			t.Fatal(err)
 		}

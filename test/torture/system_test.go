@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/waybill-dev/waybill/internal/checkpoint"
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/engine"
@@ -55,6 +57,9 @@ type system struct {
 	ledger  *ledger.DB
 	control *control.Control
 	keyFile string // of endpoints' secrets
+	// checkpointKey signs checkpoints. where tells commands where the system is.
+	checkpointKey string
+	where         []string
 }
 
 // allInOne runs waybill up.
@@ -70,6 +75,8 @@ func allInOne(t *testing.T, sync string) *system {
 		"--clickhouse-native", native, "--clickhouse-http", address(), "--sync", sync, "--egress-allow", loopback, "--secrets-key-file", s.keyFile,
 		"--partitions", fmt.Sprint(partitions), "--log-format", "json")
 	s.programs, s.health = []*program{up}, []string{s.http}
+	s.where = []string{"--data", filepath.Join(dir, "data")}
+	s.checkpointKey = filepath.Join(dir, "data", "keys", "checkpoint.key")
 	s.producers = startProxy(t, natsAddr)
 	s.hurts = append(programHurts(up, 0), engineHurts("up's engine", func() int {
 		if pids := up.children(); len(pids) > 0 {
@@ -97,6 +104,10 @@ func separate(t *testing.T) *system {
 	s.makeKeys()
 	s.nats.Apply(streams.Options{Partitions: partitions})
 	s.natsURL, s.dsn = s.nats.URL, s.engine.get().DSN("", ledger.DefaultDatabase)
+	s.where = []string{"--clickhouse", s.dsn, "--nats-url", s.natsURL}
+	s.checkpointKey = filepath.Join(dir, "checkpoint.key")
+	_, err := checkpoint.CreateFile(s.checkpointKey, "torture.example/ledger")
+	must(t, err)
 	natsAddr := s.natsURL[len("nats://"):]
 	s.producers = startProxy(t, natsAddr)
 	s.hurts = append(s.hurts, proxyHurt("the producers' connections", s.producers))
@@ -105,7 +116,7 @@ func separate(t *testing.T) *system {
 		copies int
 		args   []string
 	}{
-		{"ledger-sink", 2, []string{"--clickhouse", s.dsn}},
+		{"ledger-sink", 2, []string{"--clickhouse", s.dsn, "--checkpoint-key", s.checkpointKey}},
 		{"dispatcher", 2, nil},
 		{"fanout", 2, nil},
 		{"ingest", 1, nil},
@@ -147,6 +158,12 @@ func (s *system) connect() {
 	s.t.Cleanup(s.nc.Close)
 	s.js, err = jetstream.New(s.nc)
 	must(s.t, err)
+	if s.engine == nil {
+		// What a bounded question may take is more than an analyst may.
+		out, err := command(s.t, append([]string{"ledger", "dsn", "--role", "auditor"}, s.where...)...)
+		must(s.t, err)
+		s.dsn = strings.TrimSpace(out)
+	}
 	s.ledger, err = ledger.New(s.dsn)
 	must(s.t, err)
 	s.t.Cleanup(func() { _ = s.ledger.Close() })

@@ -137,6 +137,7 @@ func verdict(t *testing.T, s *system, log *requestLog, l *load, chaos *chaos) {
 	}
 	s.checkView(t, h)
 	s.checkAudit(t, h)
+	s.checkProofs(t, h)
 	kinds, outcomes := map[record.Kind]int{}, map[string]int{}
 	for _, row := range h.Ledger {
 		kinds[row.Record.Kind]++

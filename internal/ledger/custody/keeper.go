@@ -42,10 +42,10 @@ func (k *Keeper) State(ctx context.Context) (State, error) {
 
 // putOnRecord publishes an action and returns its place in ClickHouse, once it
 // is there. The error says when it is stored and not there yet.
-func (k *Keeper) putOnRecord(ctx context.Context, action, actor, reason string, settings map[string]string) (uint64, error) {
+func (k *Keeper) putOnRecord(ctx context.Context, action, actor, reason, detail string, settings map[string]string) (uint64, error) {
 	at := k.Now().UTC()
 	r := record.Record{ID: fmt.Sprintf("%s/%s/%s", record.OperatorAction, action, ids.New("act_", at)), Kind: record.OperatorAction, At: at,
-		Tenant: allTenants, Action: action, Actor: actor, Reason: reason, Settings: settings}
+		Tenant: allTenants, Action: action, Actor: actor, Reason: reason, Detail: detail, Settings: settings}
 	m, err := r.Message()
 	if err != nil {
 		return 0, err
@@ -76,7 +76,7 @@ func (k *Keeper) putOnRecord(ctx context.Context, action, actor, reason string, 
 // about to be: what they held cannot be kept any more.
 func (k *Keeper) Add(ctx context.Context, h Hold) (Hold, []uint32, error) {
 	h.ID = ids.New("hold_", k.Now())
-	idx, err := k.putOnRecord(ctx, ledger.ActionHoldAdded, h.Actor, h.Reason, h.settings())
+	idx, err := k.putOnRecord(ctx, record.ActionHoldAdded, h.Actor, h.Reason, h.Covers(), h.settings())
 	if err != nil {
 		return h, nil, err
 	}
@@ -142,7 +142,7 @@ func (k *Keeper) Release(ctx context.Context, id, actor, reason string) (Hold, e
 	if err != nil || !h.Active() {
 		return h, err
 	}
-	if _, err := k.putOnRecord(ctx, ledger.ActionHoldReleased, actor, reason, map[string]string{"hold": id}); err != nil {
+	if _, err := k.putOnRecord(ctx, record.ActionHoldReleased, actor, reason, h.Covers(), map[string]string{"hold": id}); err != nil {
 		return h, err
 	}
 	return find()

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/lease"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -214,13 +213,12 @@ func (k *Keeper) state(ctx context.Context, c *Candidate, actor, reason string) 
 	parts := (len(ranges) + rangesPerRecord - 1) / rangesPerRecord
 	for n := range parts {
 		some := ranges[n*rangesPerRecord : min((n+1)*rangesPerRecord, len(ranges))]
-		if _, err := k.putOnRecord(ctx, ledger.ActionRetired, actor, reason, map[string]string{"retirement": id,
-			"month": strconv.FormatUint(uint64(c.month), 10), "parts": strconv.Itoa(parts), "part": strconv.Itoa(n + 1),
-			"ranges": ledger.FormatRanges(some), "records": strconv.FormatUint(ledger.Rows(some), 10)}); err != nil {
+		what := record.Retirement{ID: id, Month: c.month, Parts: parts, Part: n + 1, Ranges: some}
+		if _, err := k.putOnRecord(ctx, record.ActionRetired, actor, reason, what.Detail(), what.Settings()); err != nil {
 			return err
 		}
 	}
-	c.Records = ledger.Rows(ranges)
+	c.Records = record.RangesCount(ranges)
 	return nil
 }
 
@@ -235,13 +233,14 @@ func (k *Keeper) takeBack(ctx context.Context, month uint32, actor, why string) 
 			continue
 		}
 		// What is gone stays on record as retired.
-		if left, err := k.DB.RowsIn(ctx, r.Ranges); err != nil || left < ledger.Rows(r.Ranges) {
+		if left, err := k.DB.RowsIn(ctx, r.Ranges); err != nil || left < record.RangesCount(r.Ranges) {
 			if err != nil {
 				return n, err
 			}
 			continue
 		}
-		if _, err := k.putOnRecord(ctx, ledger.ActionKept, actor, why, map[string]string{"retirement": r.ID, "month": strconv.FormatUint(uint64(month), 10)}); err != nil {
+		what := record.Retirement{ID: r.ID, Month: month}
+		if _, err := k.putOnRecord(ctx, record.ActionKept, actor, why, what.Detail(), what.Settings()); err != nil {
 			return n, err
 		}
 		n++

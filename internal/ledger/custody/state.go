@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/record"
 )
 
 // Hold keeps every month that has a record in its scope.
@@ -82,7 +83,7 @@ func stamp(t time.Time) string {
 type Retirement struct {
 	ID     string            `json:"id"` // ret_ + ULID
 	Month  uint32            `json:"month"`
-	Ranges []ledger.IdxRange `json:"-"`
+	Ranges []record.IdxRange `json:"-"`
 	Idx    uint64            `json:"idx"` // of its last record
 	Parts  int               `json:"-"`
 	Want   int               `json:"-"`
@@ -102,7 +103,7 @@ func Fold(actions []ledger.Action) (State, error) {
 	var s State
 	for _, a := range actions {
 		switch a.Action {
-		case ledger.ActionHoldAdded:
+		case record.ActionHoldAdded:
 			h := Hold{ID: a.Settings["hold"], Event: a.Settings["event"], Subject: a.Settings["subject"], Tenant: a.Settings["tenant"],
 				Endpoint: a.Settings["endpoint"], Idx: a.Idx, AddedAt: a.At, Actor: a.Actor, Reason: a.Reason}
 			var err error
@@ -114,16 +115,16 @@ func Fold(actions []ledger.Action) (State, error) {
 				}
 			}
 			s.Holds = append(s.Holds, h)
-		case ledger.ActionHoldReleased:
+		case record.ActionHoldReleased:
 			if i := slices.IndexFunc(s.Holds, func(h Hold) bool { return h.ID == a.Settings["hold"] }); i >= 0 && s.Holds[i].Active() {
 				s.Holds[i].Released, s.Holds[i].By, s.Holds[i].Why = a.At, a.Actor, a.Reason
 			}
-		case ledger.ActionRetired:
+		case record.ActionRetired:
 			if err := s.retired(a); err != nil {
 				return s, err
 			}
-		case ledger.ActionKept:
-			if i := s.retirement(a.Settings["retirement"]); i >= 0 {
+		case record.ActionKept:
+			if i := s.retirement(record.TakenBack(a.Settings)); i >= 0 {
 				s.Retirements[i].Kept = true
 			}
 		}
@@ -137,22 +138,17 @@ func (s *State) retirement(id string) int {
 
 // retired takes one of the records that a retirement consists of.
 func (s *State) retired(a ledger.Action) error {
-	ranges, err := ledger.ParseRanges(a.Settings["ranges"])
+	said, err := record.ReadRetirement(a.Settings)
 	if err != nil {
 		return fmt.Errorf("record %d: %w", a.Idx, err)
 	}
-	i := s.retirement(a.Settings["retirement"])
+	i := s.retirement(said.ID)
 	if i < 0 {
-		var month uint32
-		var want int
-		if _, err := fmt.Sscan(a.Settings["month"]+" "+a.Settings["parts"], &month, &want); err != nil {
-			return fmt.Errorf("record %d: month or parts: %w", a.Idx, err)
-		}
-		s.Retirements = append(s.Retirements, Retirement{ID: a.Settings["retirement"], Month: month, Want: want, Actor: a.Actor, Reason: a.Reason})
+		s.Retirements = append(s.Retirements, Retirement{ID: said.ID, Month: said.Month, Want: said.Parts, Actor: a.Actor, Reason: a.Reason})
 		i = len(s.Retirements) - 1
 	}
 	r := &s.Retirements[i]
-	r.Ranges, r.Idx, r.Parts = append(r.Ranges, ranges...), a.Idx, r.Parts+1
+	r.Ranges, r.Idx, r.Parts = append(r.Ranges, said.Ranges...), a.Idx, r.Parts+1
 	return nil
 }
 
