@@ -36,7 +36,7 @@ func main() {
 		Long: `Takes deliveries, sends each as a signed POST, decides what follows (delivered,
 another attempt at a later time, dead letter), and puts every attempt on record.
 Addresses that are not public are refused unless --egress-allow names them.
-It needs the keys that endpoints' secrets are encrypted with; no other stage does.
+It needs the keys that endpoints' secrets are encrypted with.
 Run any number beside each other.`,
 		Example: `  dispatcher --nats-url nats://127.0.0.1:4222 --secrets-key-file /etc/waybill/secrets.key
   dispatcher --secrets-key-file /etc/waybill/secrets.key --egress-allow 10.20.0.0/16

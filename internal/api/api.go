@@ -75,7 +75,7 @@ func (a *API) table() map[string]map[string]handler {
 		"/v1/channels/{name}":            {"GET": a.getChannel, "PATCH": a.updateChannel, "DELETE": a.deleteChannel},
 		"/v1/channels/{name}/test":       {"POST": a.testChannel},
 		"/v1/escalation-policies":        {"GET": a.listPolicies, "POST": a.createPolicy},
-		"/v1/escalation-policies/{name}": {"GET": a.getPolicy, "DELETE": a.deletePolicy},
+		"/v1/escalation-policies/{name}": {"GET": a.getPolicy, "PATCH": a.updatePolicy, "DELETE": a.deletePolicy},
 		"/v1/escalations":                {"GET": a.listEscalations},
 		"/v1/escalations/{id}":           {"GET": a.getEscalation},
 		"/v1/escalations/{id}/ack":       {"POST": a.ackEscalation},

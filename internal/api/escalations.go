@@ -108,6 +108,18 @@ func (a *API) getPolicy(_ http.ResponseWriter, r *http.Request) (int, any, error
 	return http.StatusOK, p, err
 }
 
+func (a *API) updatePolicy(w http.ResponseWriter, r *http.Request) (int, any, error) {
+	var change struct {
+		control.EscalationPolicyPatch
+		Reason string `json:"reason"`
+	}
+	if err := object(w, r, &change, false); err != nil {
+		return 0, nil, err
+	}
+	p, err := a.c.UpdateEscalationPolicy(r.Context(), r.PathValue("name"), change.EscalationPolicyPatch, actor(r), change.Reason)
+	return http.StatusOK, p, err
+}
+
 func (a *API) deletePolicy(_ http.ResponseWriter, r *http.Request) (int, any, error) {
 	q := parameters(r, "reason")
 	if err := q.failed(); err != nil {

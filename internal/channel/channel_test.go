@@ -188,10 +188,10 @@ func TestASubjectGetsTheMessageForPrograms(t *testing.T) {
 	}
 }
 
-func email(s *smtpServer) channel.Channel {
-	c := channel.Channel{Name: "mail", Kind: channel.Email, Host: "localhost", Port: s.port(), TLS: channel.StartTLS, Username: s.user,
-		Secret: channel.Secret(s.password), From: "waybill@example.com", To: []string{"oncall@example.com", "lead@example.com"}}
-	if s.implicit {
+func email(s *testkit.SMTP) channel.Channel {
+	c := channel.Channel{Name: "mail", Kind: channel.Email, Host: "localhost", Port: s.Port(), TLS: channel.StartTLS, Username: s.User,
+		Secret: channel.Secret(s.Password), From: "waybill@example.com", To: []string{"oncall@example.com", "lead@example.com"}}
+	if s.Implicit {
 		c.TLS = channel.ImplicitTLS
 	}
 	return c
@@ -200,18 +200,18 @@ func email(s *smtpServer) channel.Channel {
 func TestMailIsSentOverVerifiedTLS(t *testing.T) {
 	for _, implicit := range []bool{false, true} {
 		t.Run(map[bool]string{false: "after STARTTLS", true: "from the first byte"}[implicit], func(t *testing.T) {
-			a := newAuthority(t, "localhost")
-			s := newSMTP(t, a, func(s *smtpServer) { s.implicit = implicit })
-			told(t, sender(t, func(o *channel.Options) { o.RootCAs = a.Pool }).Send(t.Context(), email(s), message))
-			m := s.got()[0]
-			if m.data.Header.Get("Subject") != message.Title || m.data.Header.Get("Message-Id") != "<inc_1-3@example.com>" ||
-				m.data.Header.Get("Auto-Submitted") != "auto-generated" || len(m.to) != 2 || !strings.Contains(m.from, "waybill@example.com") {
-				t.Errorf("%s to %v: %v", m.from, m.to, m.data.Header)
+			a := testkit.NewCA(t, "ours")
+			s := testkit.NewSMTP(t, a.Server(time.Now().Add(time.Hour)), func(s *testkit.SMTP) { s.Implicit = implicit })
+			told(t, sender(t, func(o *channel.Options) { o.RootCAs = a.Pool() }).Send(t.Context(), email(s), message))
+			m := s.Mails()[0]
+			if m.Message.Header.Get("Subject") != message.Title || m.Message.Header.Get("Message-Id") != "<inc_1-3@example.com>" ||
+				m.Message.Header.Get("Auto-Submitted") != "auto-generated" || len(m.To) != 2 || !strings.Contains(m.From, "waybill@example.com") {
+				t.Errorf("%s to %v: %v", m.From, m.To, m.Message.Header)
 			}
-			if !strings.Contains(m.body, "waybill escalation ack inc_1") || !strings.Contains(m.body, message.Link) {
-				t.Errorf("body %q", m.body)
+			if !strings.Contains(m.Body, "waybill escalation ack inc_1") || !strings.Contains(m.Body, message.Link) {
+				t.Errorf("body %q", m.Body)
 			}
-			for line := range strings.Lines(s.said()) {
+			for line := range strings.Lines(s.Said()) {
 				if !strings.HasPrefix(line, "(tls)") && !strings.HasPrefix(line, "EHLO") && !strings.HasPrefix(line, "STARTTLS") {
 					t.Errorf("said without encryption: %q", line)
 				}
@@ -221,38 +221,38 @@ func TestMailIsSentOverVerifiedTLS(t *testing.T) {
 }
 
 func TestMailThatCannotBeSentSafelyIsNotSent(t *testing.T) {
-	a, other := newAuthority(t, "localhost"), newAuthority(t, "mail.example.com")
+	a, other := testkit.NewCA(t, "ours"), testkit.NewCA(t, "theirs")
 	for _, c := range []struct {
 		name    string
-		server  func(*smtpServer)
-		by      authority
+		server  func(*testkit.SMTP)
+		by      *testkit.CA
 		alter   func(*channel.Channel)
 		outcome string
 		class   channel.Class
 	}{
-		{"the server has no STARTTLS", func(s *smtpServer) { s.starttls = false }, a, nil, "tls_failed", channel.Terminal},
+		{"the server has no STARTTLS", func(s *testkit.SMTP) { s.StartTLS = false }, a, nil, "tls_failed", channel.Terminal},
 		{"its certificate is of an unknown authority", nil, other, nil, "tls_failed", channel.Retryable},
 		{"it expects TLS from the first byte", nil, a, func(c *channel.Channel) { c.TLS = channel.ImplicitTLS }, "tls_failed", channel.Retryable},
 		{"the password is wrong", nil, a, func(c *channel.Channel) { c.Secret = "hunter2hunter2" }, "rejected", channel.Terminal},
-		{"it is busy", func(s *smtpServer) { s.reply = on("MAIL", "451 4.3.0 try later") }, a, nil, "busy", channel.Retryable},
-		{"it refuses the receiver", func(s *smtpServer) { s.reply = on("RCPT", "550 5.1.1 no such user") }, a, nil, "rejected", channel.Terminal},
-		{"it refuses the message", func(s *smtpServer) { s.reply = on("DATA", "554 5.6.0 no") }, a, nil, "rejected", channel.Terminal},
-		{"nobody listens", func(s *smtpServer) { s.l.Close() }, a, nil, "unreachable", channel.Retryable},
+		{"it is busy", func(s *testkit.SMTP) { s.Reply = on("MAIL", "451 4.3.0 try later") }, a, nil, "busy", channel.Retryable},
+		{"it refuses the receiver", func(s *testkit.SMTP) { s.Reply = on("RCPT", "550 5.1.1 no such user") }, a, nil, "rejected", channel.Terminal},
+		{"it refuses the message", func(s *testkit.SMTP) { s.Reply = on("DATA", "554 5.6.0 no") }, a, nil, "rejected", channel.Terminal},
+		{"nobody listens", func(s *testkit.SMTP) { s.Close() }, a, nil, "unreachable", channel.Retryable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSMTP(t, c.by, c.server)
+			s := testkit.NewSMTP(t, c.by.Server(time.Now().Add(time.Hour)), c.server)
 			ch := email(s)
 			if c.alter != nil {
 				c.alter(&ch)
 			}
-			r := sender(t, func(o *channel.Options) { o.RootCAs = a.Pool }).Send(t.Context(), ch, message)
+			r := sender(t, func(o *channel.Options) { o.RootCAs = a.Pool() }).Send(t.Context(), ch, message)
 			if r.Outcome != c.outcome || r.Class != c.class || r.Error == "" {
 				t.Errorf("result %+v, want %s, %s", r, c.outcome, c.class)
 			}
-			if n := len(s.got()); n != 0 {
+			if n := len(s.Mails()); n != 0 {
 				t.Errorf("%d mails were taken", n)
 			}
-			if strings.Contains(r.Error, string(ch.Secret)) || strings.Contains(s.said(), string(ch.Secret)) && c.name != "the password is wrong" {
+			if strings.Contains(r.Error, string(ch.Secret)) || strings.Contains(s.Said(), string(ch.Secret)) && c.name != "the password is wrong" {
 				t.Errorf("the secret shows: %s", r.Error)
 			}
 		})
@@ -300,7 +300,7 @@ func TestWhatMustNotBeCalledIsNotCalled(t *testing.T) {
 		{Name: "w", Kind: channel.Webhook, URL: s.URL, Secret: hookSecret},
 		{Name: "s", Kind: channel.Slack, Secret: channel.Secret(s.URL)},
 		{Name: "p", Kind: channel.PagerDuty, URL: s.URL, Secret: "0123456789abcdef0123456789abcdef"},
-		{Name: "m", Kind: channel.Email, Host: "127.0.0.1", Port: 9, TLS: channel.StartTLS, From: "a@example.com", To: []string{"b@example.com"}},
+		{Name: "m", Kind: channel.Email, Host: "localhost", Port: 9, TLS: channel.StartTLS, From: "a@example.com", To: []string{"b@example.com"}},
 	} {
 		if r := strict.Send(t.Context(), c, message); r.Outcome != "address_blocked" || r.Class != channel.Terminal {
 			t.Errorf("%s: %+v", c.Kind, r)

@@ -54,3 +54,16 @@ func (c Channel) Open(ring *sealed.Keyring) (Channel, error) {
 	c.Secret = Secret(plain)
 	return c, nil
 }
+
+// Reseal returns the channel with its secret under the newest key, and whether
+// that changed it. A secret in the clear is sealed too.
+func (c Channel) Reseal(ring *sealed.Keyring) (Channel, bool, error) {
+	if c.Secret == "" || ring.Newest(sealed.Value(c.Secret)) {
+		return c, false, nil
+	}
+	plain, err := c.Open(ring)
+	if err != nil {
+		return c, false, err
+	}
+	return plain.Seal(ring), true, nil
+}

@@ -109,6 +109,8 @@ func TestWrongInputIsRefusedBeforeAnythingHappens(t *testing.T) {
 		{"escalation policy: step", []string{"escalation-policy", "create", "p", "--step", "desk"}, `--step "desk": want AFTER:CHANNEL`},
 		{"escalation policy: step without a channel", []string{"escalation-policy", "create", "p", "--step", "0s:,"}, "names no channel"},
 		{"escalation policy: step in the past", []string{"escalation-policy", "create", "p", "--step", "-1s:desk"}, "--step"},
+		{"escalation policy: no change", []string{"escalation-policy", "update", "p"}, "nothing to change; name at least one setting"},
+		{"escalation policy: change to a step without a channel", []string{"escalation-policy", "update", "p", "--step", "0s:,"}, "names no channel"},
 		{"escalation policy: name", []string{"escalation-policy", "create", "a/b", "--step", "0s:desk"}, "name:"},
 		{"escalation: state", []string{"escalation", "list", "--state", "closed"}, `--state "closed": want open, acknowledged or expired`},
 		{"escalation: tenant", []string{"escalation", "list", "--tenant", "a.b"}, "--tenant"},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/escalation"
@@ -16,14 +17,73 @@ import (
 func escalationPolicyCommand(s stdio) *cobra.Command {
 	return group("escalation-policy", "Say who is told of which dead letters, and when",
 		"  waybill escalation-policy create oncall --step 0s:oncall-chat,pager --step 10m:lead\n  waybill escalation-policy list",
-		policyCreate(s), policyList(s), policyShow(s), policyDelete(s))
+		policyCreate(s), policyList(s), policyShow(s), policyUpdate(s), policyDelete(s))
+}
+
+// policySettings are the flags that create and update share.
+type policySettings struct {
+	steps, tenants, types, reasons []string
+	description                    string
+	priority                       int
+	repeat, longest, window        time.Duration
+}
+
+func (p *policySettings) bind(f *pflag.FlagSet) {
+	f.StringArrayVar(&p.steps, "step", nil, "AFTER:CHANNEL[,CHANNEL…]; repeatable, the first after 0s")
+	f.StringSliceVar(&p.tenants, "tenant", nil, "for dead letters of these tenants only")
+	f.StringSliceVar(&p.types, "types", nil, "for these event types only: exact, a.* for one more token, a.> for any more")
+	f.StringSliceVar(&p.reasons, "reasons", nil, "for these reason codes only, such as endpoint_unreachable")
+	f.StringVar(&p.description, "description", "", "for people")
+	f.IntVar(&p.priority, "priority", escalation.DefaultPriority, "the lowest that matches counts")
+	f.DurationVar(&p.repeat, "repeat", escalation.DefaultRepeat, "start the steps anew so long after the incident began, and again; 0s for never")
+	f.DurationVar(&p.longest, "max-duration", escalation.DefaultMaxDuration, "the incident ends after that also when nobody acknowledged")
+	f.DurationVar(&p.window, "window", escalation.DefaultWindow, "group what follows the first dead letter by so much")
+}
+
+func (p *policySettings) parseSteps() (out []control.EscalationStep, err error) {
+	for _, text := range p.steps {
+		step, err := parseStep(text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, step)
+	}
+	return out, nil
+}
+
+// patch holds what the command line or the environment named.
+func (p *policySettings) patch(f *pflag.FlagSet) (out control.EscalationPolicyPatch, err error) {
+	named := map[string]func(){
+		"description":  func() { out.Description = &p.description },
+		"priority":     func() { out.Priority = &p.priority },
+		"tenant":       func() { out.Tenants = &p.tenants },
+		"types":        func() { out.Types = &p.types },
+		"reasons":      func() { out.Reasons = &p.reasons },
+		"repeat":       func() { out.Repeat = (*control.Duration)(&p.repeat) },
+		"max-duration": func() { out.MaxDuration = (*control.Duration)(&p.longest) },
+		"window":       func() { out.Window = (*control.Duration)(&p.window) },
+	}
+	for name, set := range named {
+		if f.Changed(name) {
+			set()
+		}
+	}
+	if f.Changed("step") {
+		steps, err := p.parseSteps()
+		if err != nil {
+			return out, err
+		}
+		out.Steps = &steps
+	}
+	if out == (control.EscalationPolicyPatch{}) {
+		return out, process.Usagef("nothing to change; name at least one setting, such as --step 0s:oncall-chat")
+	}
+	return out, nil
 }
 
 func policyCreate(s stdio) *cobra.Command {
 	var f changeFlags
-	var steps []string
-	var spec control.EscalationPolicySpec
-	var repeat, longest, window time.Duration
+	var set policySettings
 	c := &cobra.Command{Use: "create NAME", Short: "Create an escalation policy",
 		Long: `Create an escalation policy: who is told how long after a dead letter, until a named
 person acknowledges. Of the policies that match a dead letter's tenant, event type
@@ -37,33 +97,50 @@ each --window.`,
   waybill escalation-policy create quiet --tenant test --reasons permanently_rejected --step 0s:oncall-chat --repeat 0s`,
 		Args: oneArg("name", "waybill escalation-policy create oncall --step 0s:oncall-chat")}
 	f.bind(c.Flags())
-	c.Flags().StringArrayVar(&steps, "step", nil, "AFTER:CHANNEL[,CHANNEL…]; repeatable, the first after 0s")
-	c.Flags().StringSliceVar(&spec.Tenants, "tenant", nil, "for dead letters of these tenants only")
-	c.Flags().StringSliceVar(&spec.Types, "types", nil, "for these event types only: exact, a.* for one more token, a.> for any more")
-	c.Flags().StringSliceVar(&spec.Reasons, "reasons", nil, "for these reason codes only, such as endpoint_unreachable")
-	c.Flags().StringVar(&spec.Description, "description", "", "for people")
-	c.Flags().IntVar(&spec.Priority, "priority", escalation.DefaultPriority, "the lowest that matches counts")
-	c.Flags().DurationVar(&repeat, "repeat", escalation.DefaultRepeat, "start the steps anew so long after the incident began, and again; 0s for never")
-	c.Flags().DurationVar(&longest, "max-duration", escalation.DefaultMaxDuration, "the incident ends after that also when nobody acknowledged")
-	c.Flags().DurationVar(&window, "window", escalation.DefaultWindow, "group what follows the first dead letter by so much")
+	set.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(steps) == 0 {
+		if len(set.steps) == 0 {
 			return missing("step", "0s:oncall-chat")
 		}
 		if err := firstError(f.out.check(), checkName(args[0])); err != nil {
 			return err
 		}
-		for _, text := range steps {
-			step, err := parseStep(text)
+		steps, err := set.parseSteps()
+		if err != nil {
+			return err
+		}
+		spec := control.EscalationPolicySpec{Name: args[0], Description: set.description, Priority: set.priority, Tenants: set.tenants, Types: set.types, Reasons: set.reasons,
+			Steps: steps, Repeat: (*control.Duration)(&set.repeat), MaxDuration: control.Duration(set.longest), Window: control.Duration(set.window), Reason: f.reason}
+		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
+			p, err := ctl.CreateEscalationPolicy(ctx, spec, actorOr(f.actor))
 			if err != nil {
 				return err
 			}
-			spec.Steps = append(spec.Steps, step)
+			return printPolicies(ctx, s, f.out, ctl, &p)
+		})
+	}
+	return c
+}
+
+func policyUpdate(s stdio) *cobra.Command {
+	var f changeFlags
+	var set policySettings
+	c := &cobra.Command{Use: "update NAME", Short: "Change settings of an escalation policy",
+		Long: `Change the settings that are named; the others stay. --step replaces all steps; an
+empty list, such as --types '', is for every one. It counts from the next dead
+letter on; incidents that began under it go on as they began.`,
+		Example: `  waybill escalation-policy update oncall --step 0s:pager --step 5m:lead --reason 'the chat is read too late'
+  waybill escalation-policy update labs --types '' --repeat 0s`,
+		Args: oneArg("name", "waybill escalation-policy update oncall --step 0s:pager")}
+	f.bind(c.Flags())
+	set.bind(c.Flags())
+	c.RunE = func(c *cobra.Command, args []string) error {
+		patch, err := set.patch(c.Flags())
+		if err := firstError(f.out.check(), err); err != nil {
+			return err
 		}
-		spec.Name, spec.Reason = args[0], f.reason
-		spec.Repeat, spec.MaxDuration, spec.Window = (*control.Duration)(&repeat), control.Duration(longest), control.Duration(window)
 		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			p, err := ctl.CreateEscalationPolicy(ctx, spec, actorOr(f.actor))
+			p, err := ctl.UpdateEscalationPolicy(ctx, args[0], patch, actorOr(f.actor), f.reason)
 			if err != nil {
 				return err
 			}

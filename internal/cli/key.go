@@ -15,9 +15,9 @@ import (
 )
 
 func keyCommand(s stdio) *cobra.Command {
-	return group("key", "Make and replace the keys that endpoints' secrets are encrypted with",
+	return group("key", "Make and replace the keys that endpoints' and channels' secrets are encrypted with",
 		"  waybill key generate --secrets-key-file /etc/waybill/secrets.key\n  waybill key rotate --secrets-key-file /etc/waybill/secrets.key",
-		keyGenerate(s), keyRotate(s), keyList(s))
+		keyGenerate(s), keyRotate(s), keyReseal(s), keyList(s))
 }
 
 // keyIDs is what the commands answer as JSON.
@@ -96,8 +96,8 @@ func keyRotate(s stdio) *cobra.Command {
 		Long: `Add a new key to a key file: it encrypts from now on, those that were there still
 decrypt. What runs takes the new file up by itself.
 
-Then bring the file to every dispatcher and API, run waybill endpoint reseal, and
-take the old keys out of the file.`,
+Then bring the file to every process that has it (dispatchers, escalators,
+watchdogs, APIs), run waybill key reseal, and take the old keys out of the file.`,
 		Example: "  waybill key rotate\n  waybill key rotate --secrets-key-file /etc/waybill/secrets.key",
 	}
 	f.bind(c)
@@ -112,7 +112,7 @@ take the old keys out of the file.`,
 		if f.out == "json" {
 			return f.print(s)
 		}
-		_, err = fmt.Fprintf(s.out, "%s  key %s encrypts from now on, %s and older ones decrypt\nNext: waybill endpoint reseal\n", f.file(), id, before)
+		_, err = fmt.Fprintf(s.out, "%s  key %s encrypts from now on, %s and older ones decrypt\nNext: waybill key reseal\n", f.file(), id, before)
 		return err
 	}
 	return c
@@ -154,16 +154,24 @@ func (f *keyFileFlags) print(s stdio) error {
 	return t.write(s.out, "no keys")
 }
 
+const resealLong = `Encrypt the secrets of every endpoint and every channel under the newest key, each
+as a revision on record. Secrets that an older version stored in the clear are
+encrypted too. Afterwards the keys before can be taken out of the key file.`
+
+func keyReseal(s stdio) *cobra.Command {
+	return resealCommand(s, "Encrypt every endpoint's and channel's secrets under the newest key", resealLong,
+		"  waybill key rotate && waybill key reseal --reason 'yearly rotation'")
+}
+
+// endpointReseal is the name that it had before channels had secrets.
 func endpointReseal(s stdio) *cobra.Command {
-	var f endpointFlags
-	c := &cobra.Command{
-		Use: "reseal", Short: "Encrypt every endpoint's secrets under the newest key",
-		Long: `Encrypt every endpoint's secrets under the newest key, each as a revision on
-record. Secrets that an older version stored in the clear are encrypted too.
-Afterwards the keys before can be taken out of the key file.`,
-		Example: "  waybill key rotate && waybill endpoint reseal --reason 'yearly rotation'",
-	}
-	f.bindChange(c.Flags(), "why, for the record")
+	return resealCommand(s, "The same as waybill key reseal", resealLong, "  waybill key rotate && waybill endpoint reseal --reason 'yearly rotation'")
+}
+
+func resealCommand(s stdio, short, long, example string) *cobra.Command {
+	var f changeFlags
+	c := &cobra.Command{Use: "reseal", Short: short, Long: long, Example: example}
+	f.bind(c.Flags())
 	f.target.bindKeys(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := f.out.check(); err != nil {
@@ -177,14 +185,19 @@ Afterwards the keys before can be taken out of the key file.`,
 			if f.out == "json" {
 				err = printJSON(s.out, done)
 			} else {
-				_, err = fmt.Fprintf(s.out, "%d endpoints are sealed under key %s, %d of them anew\n", done.Sealed, done.KeyID, len(done.Resealed))
+				_, err = fmt.Fprintf(s.out, "%d endpoints and %d channels are sealed under key %s, %d and %d of them anew\n",
+					done.Sealed, done.Channels.Sealed, done.KeyID, len(done.Resealed), len(done.Channels.Resealed))
 			}
-			if err == nil && len(done.Failed) > 0 {
-				id := slices.Sorted(maps.Keys(done.Failed))[0]
-				err = fmt.Errorf("%d endpoints could not be resealed, keep the keys that they need; one of them: %s", len(done.Failed), strings.TrimSpace(done.Failed[id]))
-			}
-			return err
+			return firstError(err, notResealed("endpoints", done.Failed), notResealed("channels", done.Channels.Failed))
 		})
 	}
 	return c
+}
+
+func notResealed(what string, failed map[string]string) error {
+	if len(failed) == 0 {
+		return nil
+	}
+	name := slices.Sorted(maps.Keys(failed))[0]
+	return fmt.Errorf("%d %s could not be resealed, keep the keys that they need; one of them, %s: %s", len(failed), what, name, strings.TrimSpace(failed[name]))
 }

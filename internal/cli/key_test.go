@@ -23,7 +23,7 @@ func TestAKeyFileIsMadeListedAndGrowsAndItsKeysAreNeverShown(t *testing.T) {
 	texts := out
 	for range 2 {
 		code, out, errs := run(t, "", "key", "rotate", "--secrets-key-file", path)
-		if code != process.ExitOK || !strings.Contains(out, "waybill endpoint reseal") {
+		if code != process.ExitOK || !strings.Contains(out, "waybill key reseal") {
 			t.Fatalf("exit %d, %q %q", code, out, errs)
 		}
 		texts += out

@@ -72,10 +72,7 @@ func (c *Control) CreateEscalationPolicy(ctx context.Context, s EscalationPolicy
 		return EscalationPolicy{}, rejected(err)
 	}
 	p := escalation.Policy{Name: s.Name, Description: s.Description, Priority: s.Priority, Tenants: distinct(s.Tenants), Types: distinct(s.Types),
-		Reasons: distinct(s.Reasons), MaxDuration: time.Duration(s.MaxDuration), Window: time.Duration(s.Window)}
-	for _, step := range s.Steps {
-		p.Steps = append(p.Steps, escalation.Step{After: time.Duration(step.After), Channels: step.Channels})
-	}
+		Reasons: distinct(s.Reasons), Steps: stepsOf(s.Steps), MaxDuration: time.Duration(s.MaxDuration), Window: time.Duration(s.Window)}
 	if s.Repeat != nil {
 		p.Repeat = time.Duration(*s.Repeat)
 		if p.Repeat == 0 {
@@ -86,18 +83,90 @@ func (c *Control) CreateEscalationPolicy(ctx context.Context, s EscalationPolicy
 	if err := p.Validate(); err != nil {
 		return EscalationPolicy{}, rejected(err)
 	}
-	for _, name := range p.ChannelNames() {
-		if _, err := c.channel(ctx, name); err != nil {
-			var known *Error
-			if errors.As(err, &known) && known.Code == CodeNotFound {
-				return EscalationPolicy{}, &Error{Code: CodeInvalid, Field: "steps", Err: fmt.Errorf("there is no channel %q; make it first: waybill channel create %s", name, name)}
-			}
-			return EscalationPolicy{}, err
-		}
+	if err := c.checkChannels(ctx, p); err != nil {
+		return EscalationPolicy{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	p, err := c.policies.Create(ctx, p.Name, p, revision.Change{Actor: actor, Action: "created", Reason: s.Reason})
+	if err != nil {
+		return EscalationPolicy{}, failed(err)
+	}
+	return showPolicy(p), nil
+}
+
+// checkChannels refuses a policy that names a channel that is not there.
+func (c *Control) checkChannels(ctx context.Context, p escalation.Policy) error {
+	for _, name := range p.ChannelNames() {
+		if _, err := c.channel(ctx, name); err != nil {
+			var known *Error
+			if errors.As(err, &known) && known.Code == CodeNotFound {
+				return &Error{Code: CodeInvalid, Field: "steps", Err: fmt.Errorf("there is no channel %q; make it first: waybill channel create %s", name, name)}
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// EscalationPolicyPatch changes the settings that are not nil.
+type EscalationPolicyPatch struct {
+	Description *string           `json:"description"`
+	Priority    *int              `json:"priority"`
+	Tenants     *[]string         `json:"tenants"` // empty: every one; likewise types and reasons
+	Types       *[]string         `json:"types"`
+	Reasons     *[]string         `json:"reasons"`
+	Steps       *[]EscalationStep `json:"steps"`  // all of them
+	Repeat      *Duration         `json:"repeat"` // 0s: never
+	MaxDuration *Duration         `json:"max_duration"`
+	Window      *Duration         `json:"window"`
+}
+
+func (p EscalationPolicyPatch) apply(to *escalation.Policy) {
+	set(p.Description, &to.Description)
+	set(p.Priority, &to.Priority)
+	setDistinct(p.Tenants, &to.Tenants)
+	setDistinct(p.Types, &to.Types)
+	setDistinct(p.Reasons, &to.Reasons)
+	set((*time.Duration)(p.Repeat), &to.Repeat)
+	set((*time.Duration)(p.MaxDuration), &to.MaxDuration)
+	set((*time.Duration)(p.Window), &to.Window)
+	if p.Steps != nil {
+		to.Steps = stepsOf(*p.Steps)
+	}
+}
+
+func setDistinct(from, to *[]string) {
+	if from != nil {
+		*to = distinct(*from)
+	}
+}
+
+func stepsOf(steps []EscalationStep) (out []escalation.Step) {
+	for _, s := range steps {
+		out = append(out, escalation.Step{After: time.Duration(s.After), Channels: s.Channels})
+	}
+	return out
+}
+
+// UpdateEscalationPolicy changes what the patch names. It counts from the next
+// dead letter on; incidents under it go on as they began.
+func (c *Control) UpdateEscalationPolicy(ctx context.Context, name string, patch EscalationPolicyPatch, actor, reason string) (EscalationPolicy, error) {
+	if err := errors.Join(checkActor(actor), checkReason(reason, false)); err != nil {
+		return EscalationPolicy{}, rejected(err)
+	}
+	if patch == (EscalationPolicyPatch{}) {
+		return EscalationPolicy{}, failure(CodeInvalid, "the change is empty; name at least one setting")
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	p, err := c.policies.Update(ctx, name, revision.Change{Actor: actor, Action: "updated", Reason: reason}, func(p *escalation.Policy) error {
+		patch.apply(p)
+		if err := p.Validate(); err != nil {
+			return rejected(err)
+		}
+		return c.checkChannels(ctx, *p)
+	})
 	if err != nil {
 		return EscalationPolicy{}, failed(err)
 	}
@@ -155,7 +224,7 @@ func Uncovered(policies []EscalationPolicy) string {
 	if len(policies) == 0 {
 		return "nobody is told of any dead letter: there is no escalation policy"
 	}
-	return "nobody is told of dead letters that no policy matches: make one without --tenants, --types and --reasons"
+	return "nobody is told of dead letters that no policy matches: make one without --tenant, --types and --reasons"
 }
 
 func contains(list []string, s string) bool {

@@ -11,7 +11,7 @@ import (
 
 // BindKeys adds --secrets-key-file. usage says what is the case without it.
 func BindKeys(f *pflag.FlagSet, path *string, without string) {
-	f.StringVar(path, "secrets-key-file", "", "file with the keys that endpoints' secrets are encrypted with; "+sealed.EnvKeys+" holds the keys themselves ("+without+")")
+	f.StringVar(path, "secrets-key-file", "", "file with the keys that endpoints' and channels' secrets are encrypted with; "+sealed.EnvKeys+" holds the keys themselves ("+without+")")
 }
 
 // LoadKeys opens the keyring of --secrets-key-file, or of the environment. It

@@ -37,7 +37,7 @@ func NewCA(t testing.TB, name string) *CA {
 	return ca
 }
 
-// Server issues a certificate for 127.0.0.1.
+// Server issues a certificate for 127.0.0.1 and localhost.
 func (ca *CA) Server(until time.Time) Pair {
 	return ca.issue("receiver", x509.ExtKeyUsageServerAuth, until)
 }
@@ -68,7 +68,7 @@ func (ca *CA) issue(name string, use x509.ExtKeyUsage, until time.Time) Pair {
 	ca.t.Helper()
 	key := newECDSA(ca.t)
 	cert := sign(ca.t, &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{use}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{use}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
 		NotBefore: time.Now().AddDate(-1, 0, 0), NotAfter: until}, ca.Cert, &key.PublicKey, ca.key)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {

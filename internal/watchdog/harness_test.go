@@ -3,6 +3,7 @@ package watchdog
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ type bench struct {
 	server  *testkit.Server
 	js      jetstream.JetStream
 	policy  egress.Policy
+	roots   *x509.CertPool // of the channels' servers; nil: the system's
 	records *records
 }
 
@@ -64,7 +66,7 @@ type dog struct {
 func (b *bench) watchdog(name string, alter ...func(*Options)) *dog {
 	b.t.Helper()
 	nc := b.server.Connect()
-	sender := channel.NewSender(channel.Options{Egress: b.policy, NC: nc, Timeout: 2 * time.Second})
+	sender := channel.NewSender(channel.Options{Egress: b.policy, RootCAs: b.roots, NC: nc, Timeout: 2 * time.Second})
 	d := &dog{nc: nc, done: make(chan error, 1), reg: prometheus.NewRegistry()}
 	o := Options{NC: nc, Name: name, Sender: sender, Every: 50 * time.Millisecond, LookEvery: 200 * time.Millisecond,
 		Hold: Hold{Raise: 1, Clear: 1}, Log: log(b.t), Metrics: d.reg}
@@ -115,11 +117,15 @@ func (d *dog) metric(t *testing.T, name string, labels ...string) float64 {
 	return sum
 }
 
-func (b *bench) escalator() {
+func (b *bench) escalator(alter ...func(*escalator.Options)) {
 	b.t.Helper()
 	nc := b.server.Connect()
-	sender := channel.NewSender(channel.Options{Egress: b.policy, NC: nc, Timeout: 2 * time.Second})
-	e, err := escalator.New(b.t.Context(), escalator.Options{NC: nc, Name: "escalator", Sender: sender, DrainTimeout: 5 * time.Second, Log: log(b.t), Metrics: prometheus.NewRegistry()})
+	sender := channel.NewSender(channel.Options{Egress: b.policy, RootCAs: b.roots, NC: nc, Timeout: 2 * time.Second})
+	o := escalator.Options{NC: nc, Name: "escalator", Sender: sender, DrainTimeout: 5 * time.Second, Log: log(b.t), Metrics: prometheus.NewRegistry()}
+	for _, f := range alter {
+		f(&o)
+	}
+	e, err := escalator.New(b.t.Context(), o)
 	must(b.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -137,15 +143,31 @@ func log(t *testing.T) zerolog.Logger {
 // tellable makes a channel to a receiver and a policy for everything.
 func (b *bench) tellable(r *receiver) {
 	b.t.Helper()
-	channels, err := revision.Open(b.t.Context(), b.js, channel.Registry())
+	b.channel(r.channel())
+	b.policyOf("hook")
+}
+
+func (r *receiver) channel() channel.Channel {
+	return channel.Channel{Name: "hook", Kind: channel.Webhook, URL: r.URL, Secret: channel.Secret(r.secret)}
+}
+
+var created = revision.Change{Actor: "test", Action: "created"}
+
+func (b *bench) channel(c channel.Channel) {
+	b.t.Helper()
+	store, err := revision.Open(b.t.Context(), b.js, channel.Registry())
 	must(b.t, err)
-	policies, err := revision.Open(b.t.Context(), b.js, escalation.Policies())
+	_, err = store.Create(b.t.Context(), c.Name, c, created)
 	must(b.t, err)
-	change := revision.Change{Actor: "test", Action: "created"}
-	_, err = channels.Create(b.t.Context(), "hook", channel.Channel{Name: "hook", Kind: channel.Webhook, URL: r.URL, Secret: channel.Secret(r.secret)}, change)
+}
+
+// policyOf makes a policy for everything, whose one step uses these channels.
+func (b *bench) policyOf(channels ...string) {
+	b.t.Helper()
+	store, err := revision.Open(b.t.Context(), b.js, escalation.Policies())
 	must(b.t, err)
-	p := escalation.Policy{Name: "all", Steps: []escalation.Step{{Channels: []string{"hook"}}}, Window: time.Second}.WithDefaults()
-	_, err = policies.Create(b.t.Context(), p.Name, p, change)
+	p := escalation.Policy{Name: "all", Steps: []escalation.Step{{Channels: channels}}, Window: time.Second}.WithDefaults()
+	_, err = store.Create(b.t.Context(), p.Name, p, created)
 	must(b.t, err)
 }
 
