@@ -153,7 +153,7 @@ func TestANoteOfTwoKeysIsGoodForWhoHasEither(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := func(key string) string { return key[:strings.LastIndex(key, "+")] }
+	id := func(key string) string { return strings.Join(strings.SplitN(key, "+", 3)[:2], "+") }
 	for _, key := range []string{newerKey, olderKey} {
 		v, err := checkpoint.NewVerifier(key)
 		if err != nil {
