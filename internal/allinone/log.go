@@ -33,7 +33,7 @@ func (w *Waybill) openLog(ctx context.Context, nc *nats.Conn) (*transparency.Log
 		return nil, err
 	}
 	if w.o.Origin != "" && w.o.Origin != o.Keys.Origin() {
-		return nil, process.Usagef("--origin %s: the checkpoint key file %s is of origin %s; leave --origin out, or name a key file of that origin with --checkpoint-key", w.o.Origin, s.KeyFile, o.Keys.Origin())
+		return nil, process.Usagef("--origin %s: the checkpoint key is of origin %s; leave --origin out, or name a key file of that origin with --checkpoint-key", w.o.Origin, o.Keys.Origin())
 	}
 	o.Store, o.NATS, o.Log, o.Registerer = w.ledger, nc, w.stageLog("ledger-log"), w.metrics
 	log, err := transparency.New(o)

@@ -127,6 +127,37 @@ func TestKeysSignRotateAndRetire(t *testing.T) {
 	}
 }
 
+func TestKeysOfAnEnvironmentVariableSignLikeThoseOfAFile(t *testing.T) {
+	older, olderKey, err := checkpoint.Generate("a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer, newerKey, err := checkpoint.Generate("a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := checkpoint.OpenKeys(newer + "," + older)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, id, err := k.Sign(checkpoint.Checkpoint{Origin: "a.example", Size: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{newerKey, olderKey} {
+		v, err := checkpoint.NewVerifier(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := note.Open([]byte(signed), note.VerifierList(v)); err != nil {
+			t.Errorf("%s did not sign: %v", key, err)
+		}
+	}
+	if v, err := checkpoint.NewVerifier(newerKey); err != nil || id != checkpoint.KeyID(v) {
+		t.Errorf("signed under %s, %v; want the newest key", id, err)
+	}
+}
+
 func TestAKeyFileSaysWhatIsWrongWithItAndNeverAKey(t *testing.T) {
 	private, verifier, err := checkpoint.Generate("a.example")
 	if err != nil {
@@ -145,6 +176,14 @@ func TestAKeyFileSaysWhatIsWrongWithItAndNeverAKey(t *testing.T) {
 		if _, err := checkpoint.OpenKeys(path); err == nil || strings.Contains(err.Error(), private[40:60]) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	for name, inline := range map[string]string{"two origins": private + "," + another, "a damaged key": private[:len(private)-3]} {
+		if _, err := checkpoint.OpenKeys(inline); err == nil || strings.Contains(err.Error(), private[40:60]) {
+			t.Errorf("inline, %s: %v", name, err)
+		}
+	}
+	if _, err := checkpoint.Rotate(private); err == nil || strings.Contains(err.Error(), private[40:60]) {
+		t.Errorf("rotating a key that is in no file: %v", err)
 	}
 	if _, err := checkpoint.OpenKeys("/nowhere"); err == nil || !strings.Contains(err.Error(), "waybill ledger key generate") {
 		t.Errorf("no file: %v", err)

@@ -106,8 +106,20 @@ func CreateFile(path, origin string) (Key, error) {
 	return Key{ID: KeyID(v), Verifier: verifier, Signs: true}, syncDirectory(path)
 }
 
-// OpenKeys reads a key file. It MUST NOT be readable for others than its owner and group.
+// Inline says whether what should name a key file holds the keys themselves, as
+// an environment variable may: private keys, comma-separated, the newest first.
+func Inline(path string) bool { return strings.HasPrefix(path, secretPrefix) }
+
+// OpenKeys reads a key file, or keys that are given inline. A file MUST NOT be
+// readable for others than its owner and group.
 func OpenKeys(path string) (*Keys, error) {
+	if Inline(path) {
+		set, err := parseKeys(strings.ReplaceAll(path, ",", "\n"))
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint key: %w", err)
+		}
+		return &Keys{set: set}, nil
+	}
 	k := &Keys{path: path}
 	if err := k.load(); err != nil {
 		return nil, err
@@ -177,6 +189,9 @@ func parseKeys(text string) (*keySet, error) {
 func (k *Keys) follow() (*keySet, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.path == "" { // given inline
+		return k.set, nil
+	}
 	info, err := os.Stat(k.path)
 	if err == nil && (stamp{info.ModTime(), info.Size()}) == k.stamp {
 		return k.set, nil

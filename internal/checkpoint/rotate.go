@@ -43,9 +43,14 @@ type Rotation struct {
 	lines  []string
 }
 
+var errInline = errors.New("the checkpoint key is in WAYBILL_CHECKPOINT_KEY, not in a file: make a new one with waybill ledger key generate, and set NEW,OLD there; or keep the keys in a file")
+
 // Rotate makes a new key for a key file, to be put into it by Commit. Once it is
 // there, it and the one before sign; those that are older become verifier keys.
 func Rotate(path string) (Rotation, error) {
+	if Inline(path) {
+		return Rotation{}, errInline
+	}
 	k, err := OpenKeys(path)
 	if err != nil {
 		return Rotation{}, err
@@ -75,6 +80,9 @@ func (r Rotation) Commit() error { return replaceFile(r.path, r.lines) }
 // Retire turns every key of a file but the newest into a verifier key: it signs
 // no more, and what it signed can still be verified. It returns those that it turned.
 func Retire(path string) ([]Key, error) {
+	if Inline(path) {
+		return nil, errInline
+	}
 	k, err := OpenKeys(path)
 	if err != nil {
 		return nil, err

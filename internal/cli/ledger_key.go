@@ -113,6 +113,9 @@ func (f *ledgerKeyFlags) print(s stdio, path string) error {
 		return err
 	}
 	if f.out == "json" {
+		if checkpoint.Inline(path) {
+			path = ""
+		}
 		return printJSON(s.out, ledgerKeys{path, keys.Origin(), keys.List()})
 	}
 	for _, k := range keys.List() {

@@ -30,7 +30,9 @@ Exit status: 0 done, 1 failed, 2 wrong use.`,
   waybill up                      # run everything on this machine
   waybill endpoint create --url https://example.com/hooks --types 'order.*'
   waybill event publish --type order.paid --data '{"order":"o_17"}'
-  waybill delivery list`,
+  waybill delivery list
+  waybill audit report --from 2026-10-01 --to 2026-11-01 --out october.html
+  waybill ledger verify --key ledger.pub`,
 	}
 	root.SetIn(in)
 	root.SetOut(out)

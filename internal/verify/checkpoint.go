@@ -47,7 +47,7 @@ type Checkpoint struct {
 	At     time.Time `json:"at,omitzero"`
 	// Signer is the key that was given and that signed, as name+hash; empty: none did.
 	Signer  string   `json:"signer,omitempty"`
-	signers []string // all of them: during a change of keys there are two
+	signers []string // of the log, as the note names them, given or not: during a change of keys there are two
 	// Witnesses whose keys were given and that cosigned.
 	Witnesses []string `json:"witnesses,omitempty"`
 	Sources   []string `json:"sources"`
@@ -90,6 +90,11 @@ func ParseCheckpoint(text string, keys []note.Verifier) (Checkpoint, error) {
 		} else if s.Name == c.Origin {
 			c.Signer = cmp.Or(c.Signer, id)
 			c.signers = append(c.signers, id)
+		}
+	}
+	for _, s := range n.UnverifiedSigs {
+		if s.Name == c.Origin {
+			c.signers = append(c.signers, fmt.Sprintf("%s+%08x", s.Name, s.Hash))
 		}
 	}
 	return c, nil

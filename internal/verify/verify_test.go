@@ -129,3 +129,47 @@ func FuzzParseState(f *testing.F) {
 		again.finish()
 	})
 }
+
+// Whoever has only the key from before a rotation is not told of a change that was none.
+func TestANoteOfTwoKeysIsGoodForWhoHasEither(t *testing.T) {
+	newer, newerKey, err := note.GenerateKey(nil, "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	older, olderKey, err := note.GenerateKey(nil, "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var signers []note.Signer
+	for _, private := range []string{newer, older} {
+		s, err := note.NewSigner(private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		signers = append(signers, s)
+	}
+	said := checkpoint.Checkpoint{Origin: "a.example", Size: 1, Root: leaf(1)}
+	signed, err := note.Sign(&note.Note{Text: said.Text()}, signers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := func(key string) string { return strings.Join(strings.SplitN(key, "+", 3)[:2], "+") }
+	for _, key := range []string{newerKey, olderKey} {
+		v, err := checkpoint.NewVerifier(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := ParseCheckpoint(string(signed), []note.Verifier{v})
+		if err != nil || c.Signer != id(key) {
+			t.Fatalf("signed by %q, %v; want %s", c.Signer, err, id(key))
+		}
+		row := CheckpointRow{Size: 1, Origin: "a.example", Key: id(newerKey), Root: leaf(1)}
+		if found := compareRow(row, c); len(found) != 0 {
+			t.Errorf("with %s: %+v", id(key), found)
+		}
+		row.Key = "a.example+00000000"
+		if found := compareRow(row, c); len(found) != 1 || found[0].Code != CheckpointAltered {
+			t.Errorf("with %s and another key in the row: %+v", id(key), found)
+		}
+	}
+}

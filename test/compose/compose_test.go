@@ -171,7 +171,7 @@ func TestEveryVariableIsAFlagOfItsCommand(t *testing.T) {
 		line := slices.Concat([]string(s.Entrypoint), []string(s.Command))
 		helps := [][]string{append(slices.Clone(line[1:]), "--help")}
 		if name == anySubcommand {
-			helps = [][]string{{"endpoint", "create", "--help"}, {"delivery", "list", "--help"}}
+			helps = [][]string{{"endpoint", "create", "--help"}, {"delivery", "list", "--help"}, {"ledger", "key", "show", "--help"}}
 		}
 		var text strings.Builder
 		for _, args := range helps {
@@ -206,7 +206,7 @@ func TestTheExampleNamesEveryVariableOfComposeAndNoOther(t *testing.T) {
 	if !maps.Equal(used, given) {
 		t.Errorf("compose.yaml uses %q, deploy/env.example gives %q", slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(given)))
 	}
-	for _, secret := range []string{"NATS_PASSWORD", "CLICKHOUSE_SINK_PASSWORD", "WAYBILL_SECRETS_KEY"} {
+	for _, secret := range []string{"NATS_PASSWORD", "CLICKHOUSE_SINK_PASSWORD", "WAYBILL_SECRETS_KEY", "WAYBILL_CHECKPOINT_KEY"} {
 		if !strings.Contains(read(t, "compose.yaml"), "${"+secret+":?") {
 			t.Errorf("compose.yaml starts without %s", secret)
 		}

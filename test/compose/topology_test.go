@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -35,7 +37,12 @@ func newTopology(t *testing.T) *topology {
 	if err != nil {
 		t.Fatal(err)
 	}
-	project := load(t, "WAYBILL_EGRESS_ALLOW=127.0.0.0/8", "WAYBILL_SECRETS_KEY="+key)
+	// As deploy/env.example says.
+	checkpointKey, err := exec.Command(filepath.Join(bin, "waybill"), "ledger", "key", "generate", "--origin", "compose.example/ledger").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	project := load(t, "WAYBILL_EGRESS_ALLOW=127.0.0.0/8", "WAYBILL_SECRETS_KEY="+key, "WAYBILL_CHECKPOINT_KEY="+strings.TrimSpace(string(checkpointKey)))
 	top := &topology{t: t, services: project.Services, replace: map[string]*strings.Replacer{}, running: map[string]*process{}}
 	top.startEngine()
 
@@ -180,6 +187,8 @@ func TestTheTopologyDeliversAndGoesOnWithoutOneNode(t *testing.T) {
 	const delivered = "SELECT uniqExact(event_id) FROM deliveries WHERE state = 'delivered'"
 	top.publish(1, 50)
 	top.eventuallyInLedger(delivered, "50")
+
+	top.eventuallyInLedger("SELECT DISTINCT origin FROM checkpoints", "compose.example/ledger")
 
 	top.running["nats-1"].kill()
 	top.publish(51, 100)
