@@ -75,7 +75,7 @@ func New(dsn string) (*DB, error) {
 		return nil, fmt.Errorf("ClickHouse DSN %q: %w", redact(dsn), err)
 	}
 	columns := stored()
-	return &DB{conn: conn, options: *o, columns: columns, insert: insertStatement(columns), windowRecords: windowRecords}, nil
+	return &DB{conn: unhurriedConn{conn}, options: *o, columns: columns, insert: insertStatement(columns), windowRecords: windowRecords}, nil
 }
 
 // Open is New, and makes sure that the server answers and has the schema of

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/waybill-dev/waybill/internal/merkle"
 )
 
 // streamBatch is how many messages are compared at once.
@@ -141,12 +143,19 @@ func (s *streamRun) lacking(ctx context.Context, all []message) error {
 	}
 	for _, m := range all {
 		id := idOf(m.body)
-		if _, ok := known[id]; ok || id == "" || m.seq > newest {
+		if _, ok := known[id]; ok || id == "" || m.seq > newest || s.retiredMessage(m) {
 			continue
 		}
 		s.found.add(Finding{Code: NotInLedger, ID: id, Text: fmt.Sprintf("LEDGER has record %q at sequence %d; no row has it", id, m.seq)})
 	}
 	return nil
+}
+
+// retiredMessage says whether a message is a record that was retired: the tiles
+// still have its hash.
+func (s *streamRun) retiredMessage(m message) bool {
+	idx, ok := s.w.proven[merkle.LeafHash(s.at.Epoch, m.seq, m.body)]
+	return ok && slices.ContainsFunc(s.report.Retired, func(r RetiredRecords) bool { return r.First <= idx && idx <= r.Last })
 }
 
 func (s *streamRun) newestSequence(ctx context.Context) (uint64, error) {
