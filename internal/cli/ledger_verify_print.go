@@ -68,14 +68,22 @@ func ledgerVerdict(r verify.Report) string {
 	case r.Ledger == 0:
 		return "GOOD: the ledger is empty."
 	case r.Last == nil:
-		return "GOOD as far as was read; no checkpoint was needed."
+		return "GOOD so far as was read; no checkpoint was needed." + unkeyed(r)
 	case r.Uncovered > 0 && r.Last.Size <= r.First:
-		return "GOOD as far as can be told; no checkpoint covers these records yet."
-	}
-	if len(r.Keys) == 0 {
-		return fmt.Sprintf("GOOD as far as can be told without a key: %s agree with the checkpoints that were found.", indices(r.First, min(r.End, r.Last.Size)))
+		return "GOOD so far as can be told; no checkpoint covers these records yet." + unkeyed(r)
+	case len(r.Keys) == 0:
+		return fmt.Sprintf("GOOD in itself: %s agree with the checkpoints that were found.%s", indices(r.First, min(r.End, r.Last.Size)), unkeyed(r))
 	}
 	return fmt.Sprintf("GOOD: %s are as they were signed.", indices(r.First, min(r.End, r.Last.Size)))
+}
+
+// unkeyed belongs to the first line: a key is what tells our checkpoints from
+// those of whoever can write to the database.
+func unkeyed(r verify.Report) string {
+	if len(r.Keys) > 0 {
+		return ""
+	}
+	return " NOTHING IS PROVEN about who signed them: no key was given (--key)."
 }
 
 func printFinding(line func(string, ...any), f verify.Finding) {

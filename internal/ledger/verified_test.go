@@ -118,6 +118,13 @@ func (s *signed) fill(n int, given map[int]record.Record) {
 	if full > 0 {
 		s.must(s.db.AppendTiles(context.Background(), 0, 0, leaves[:full]))
 	}
+	var above []tlog.Hash
+	for i := 0; i < full/merkle.TileWidth; i++ {
+		above = append(above, merkle.Root(leaves[i*merkle.TileWidth:(i+1)*merkle.TileWidth]))
+	}
+	if whole := len(above) / merkle.TileWidth * merkle.TileWidth; whole > 0 {
+		s.must(s.db.AppendTiles(context.Background(), 1, 0, above[:whole]))
+	}
 	for _, size := range s.sizes {
 		s.sign(leaves[:size], s.now, true)
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/waybill-dev/waybill/internal/merkle"
 )
 
 // streamBatch is how many messages are compared at once.
@@ -24,6 +26,8 @@ type streamRun struct {
 	// proven counts what LEDGER says otherwise about records that a checkpoint proves.
 	proven uint64
 	first  string
+	// oldest is the first record that LEDGER still has, with the same bytes.
+	oldest uint64
 	// newest is the last sequence that a row of the stream has: what comes behind
 	// it may still be on its way.
 	newest uint64
@@ -40,7 +44,7 @@ func (r *run) compareStream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := &streamRun{run: r, at: at}
+	s := &streamRun{run: r, at: at, oldest: ^uint64(0)}
 	r.report.Stream = &StreamResult{First: at.First, Last: at.Last}
 	if err := s.behind(ctx); err != nil {
 		return err
@@ -105,6 +109,7 @@ func (s *streamRun) compare(ctx context.Context, batch []message) error {
 			s.differs(x, StreamDiffers, fmt.Sprintf("LEDGER holds other bytes at sequence %d, of record id %q", m.seq, idOf(m.body)))
 		default:
 			s.report.Stream.Compared++
+			s.oldest = min(s.oldest, x.Idx)
 		}
 	}
 	var alien []Record
@@ -141,12 +146,19 @@ func (s *streamRun) lacking(ctx context.Context, all []message) error {
 	}
 	for _, m := range all {
 		id := idOf(m.body)
-		if _, ok := known[id]; ok || id == "" || m.seq > newest {
+		if _, ok := known[id]; ok || id == "" || m.seq > newest || s.retiredMessage(m) {
 			continue
 		}
 		s.found.add(Finding{Code: NotInLedger, ID: id, Text: fmt.Sprintf("LEDGER has record %q at sequence %d; no row has it", id, m.seq)})
 	}
 	return nil
+}
+
+// retiredMessage says whether a message is a record that was retired: the tiles
+// still have its hash.
+func (s *streamRun) retiredMessage(m message) bool {
+	idx, ok := s.w.proven[merkle.LeafHash(s.at.Epoch, m.seq, m.body)]
+	return ok && slices.ContainsFunc(s.report.Retired, func(r RetiredRecords) bool { return r.First <= idx && idx <= r.Last })
 }
 
 func (s *streamRun) newestSequence(ctx context.Context) (uint64, error) {
@@ -188,7 +200,7 @@ func (s *streamRun) say() {
 		if i := slices.IndexFunc(p.Findings, func(g Finding) bool { return g.Code == RecordsRewritten }); i >= 0 && f.Count > 0 &&
 			p.Findings[i].First <= f.First && f.First <= p.Findings[i].Last && p.Findings[i].ID == "" {
 			p.Findings[i].ID = f.ID
-			p.Findings[i].Text += fmt.Sprintf("; by LEDGER, which goes back to sequence %d, it is record %d", s.at.First, f.First)
+			p.Findings[i].Text += s.narrowed(p.Findings[i].First, f.First)
 		}
 		p.Findings = append(p.Findings, f)
 	}
@@ -196,6 +208,16 @@ func (s *streamRun) say() {
 	if s.proven > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("LEDGER says otherwise about %d records that a checkpoint proves, so LEDGER is what was altered or lost; the first is %s", s.proven, s.first))
 	}
+}
+
+// narrowed says what LEDGER shows of the first wrong record, which is first or
+// behind it. Where LEDGER was trimmed past some of those records, one of them may
+// be wrong as well.
+func (s *streamRun) narrowed(first, wrong uint64) string {
+	if s.oldest > first && wrong > first {
+		return fmt.Sprintf("; LEDGER, which has only what came from sequence %d on, says otherwise about record %d: the first wrong one is at or before record %d", s.at.First, wrong, wrong)
+	}
+	return fmt.Sprintf("; by LEDGER, which goes back to sequence %d, it is record %d", s.at.First, wrong)
 }
 
 func idOf(body []byte) string {

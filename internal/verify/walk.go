@@ -264,14 +264,39 @@ func (w *walk) unproven() {
 	if w.goodBy != nil {
 		since = w.goodBy.name() + " still agrees"
 	}
+	which := "the first wrong record is one of these"
+	if w.partial {
+		which = "one of these is wrong, or a hash that stands for those that were not read; verify the whole ledger to know which"
+	}
 	f := Finding{Code: RecordsRewritten, First: w.good, Last: first.Size - 1, Count: first.Size - w.good,
-		Text: fmt.Sprintf("%s does not agree with today's records, nor with the tiles; %s: the first wrong record is one of these", first.name(), since)}
+		Text: fmt.Sprintf("%s does not agree with today's records, nor with the tiles; %s: %s", first.name(), since, which)}
 	w.found.add(f)
+}
+
+// remembering asks for the same tile of a level once: its 256 hashes are used
+// one after the other.
+func remembering(stored storedTile) storedTile {
+	type known struct {
+		number uint64
+		hashes []tlog.Hash
+	}
+	last := map[int]known{}
+	return func(ctx context.Context, level int, number uint64) ([]tlog.Hash, error) {
+		if k, ok := last[level]; ok && k.number == number {
+			return k.hashes, nil
+		}
+		hashes, err := stored(ctx, level, number)
+		if err == nil {
+			last[level] = known{number, hashes}
+		}
+		return hashes, err
+	}
 }
 
 // skip goes on over records that are not read, by the hashes of the tiles. from
 // and to are multiples of 256.
-func (w *walk) skip(ctx context.Context, to uint64, leaves storedTile) error {
+func (w *walk) skip(ctx context.Context, to uint64, stored storedTile) error {
+	leaves := remembering(stored)
 	for w.rows.size < to {
 		at := w.rows.size
 		level := 0
@@ -287,7 +312,7 @@ func (w *walk) skip(ctx context.Context, to uint64, leaves storedTile) error {
 				if hashes == nil {
 					return fmt.Errorf("tile %d of level 0 is missing, so the range cannot be held against a checkpoint; verify the whole ledger", at/merkle.TileWidth)
 				}
-				w.rows.add(merkle.TileHeight, tileRoot(hashes))
+				w.pass(merkle.TileHeight, tileRoot(hashes))
 				break
 			}
 			n := at >> (merkle.TileHeight * level)
@@ -296,11 +321,18 @@ func (w *walk) skip(ctx context.Context, to uint64, leaves storedTile) error {
 				return err
 			}
 			if hashes != nil {
-				w.rows.add(merkle.TileHeight*level, hashes[n%merkle.TileWidth])
+				w.pass(merkle.TileHeight*level, hashes[n%merkle.TileWidth])
 				break
 			}
 		}
 	}
-	w.apart = false
 	return nil
+}
+
+// pass puts a hash of records that are not read into both trees.
+func (w *walk) pass(height int, h tlog.Hash) {
+	w.rows.add(height, h)
+	if w.apart {
+		w.tiled.add(height, h)
+	}
 }

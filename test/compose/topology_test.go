@@ -30,6 +30,8 @@ type topology struct {
 	replace  map[string]*strings.Replacer // by service
 	running  map[string]*process
 	ingest   string // address
+	// checkpointKey is the file that stands for the secret.
+	checkpointKey string
 }
 
 func newTopology(t *testing.T) *topology {
@@ -37,14 +39,14 @@ func newTopology(t *testing.T) *topology {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As deploy/env.example says.
-	checkpointKey, err := exec.Command(filepath.Join(bin, "waybill"), "ledger", "key", "generate", "--origin", "compose.example/ledger").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	project := load(t, "WAYBILL_EGRESS_ALLOW=127.0.0.0/8", "WAYBILL_SECRETS_KEY="+key, "WAYBILL_CHECKPOINT_KEY="+strings.TrimSpace(string(checkpointKey)))
+	project := load(t, "WAYBILL_EGRESS_ALLOW=127.0.0.0/8", "WAYBILL_SECRETS_KEY="+key)
 	top := &topology{t: t, services: project.Services, replace: map[string]*strings.Replacer{}, running: map[string]*process{}}
 	top.startEngine()
+	// As deploy/env.example says.
+	top.checkpointKey = filepath.Join(t.TempDir(), "checkpoint.key")
+	if out, err := exec.Command(filepath.Join(bin, "waybill"), "ledger", "key", "generate", "--origin", "compose.example/ledger", "--out", top.checkpointKey).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 
 	nodes := []string{"nats-1", "nats-2", "nats-3"}
 	free := addresses(t, 3*len(nodes)+6)
@@ -66,7 +68,11 @@ func newTopology(t *testing.T) *topology {
 	}
 	for i, stage := range commands[:6] {
 		address := free[3*len(nodes)+i]
-		top.replace[stage] = strings.NewReplacer(append([]string{"0.0.0.0:8080", address, "127.0.0.1:8080", address}, shared...)...)
+		own := []string{"0.0.0.0:8080", address, "127.0.0.1:8080", address}
+		for _, s := range top.services[stage].Secrets {
+			own = append(own, "/run/secrets/"+s.Source, top.checkpointKey)
+		}
+		top.replace[stage] = strings.NewReplacer(append(own, shared...)...)
 		if stage == "ingest" {
 			top.ingest = address
 		}
@@ -188,11 +194,10 @@ func TestTheTopologyDeliversAndGoesOnWithoutOneNode(t *testing.T) {
 	top.publish(1, 50)
 	top.eventuallyInLedger(delivered, "50")
 
-	top.eventuallyInLedger("SELECT DISTINCT origin FROM checkpoints", "compose.example/ledger")
-
 	top.running["nats-1"].kill()
 	top.publish(51, 100)
 	top.eventuallyInLedger(delivered, "100")
+	top.eventuallyInLedger("SELECT max(size) >= 300 AND min(startsWith(note, 'compose.example/ledger\n')) FROM checkpoints", "1")
 	top.start("nats-1")
 
 	mu.Lock()

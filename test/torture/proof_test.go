@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/checkpoint"
 	"github.com/waybill-dev/waybill/internal/testkit/invariants"
@@ -23,6 +24,8 @@ const provenEvents = 4
 // does, and some events' evidence with that key alone.
 func (s *system) checkProofs(t *testing.T, h invariants.History) {
 	t.Helper()
+	began := time.Now()
+	defer func() { t.Logf("proofs took %s", time.Since(began).Round(10*time.Millisecond)) }()
 	keys, err := checkpoint.OpenKeys(s.checkpointKey)
 	must(t, err)
 	key := keys.List()[0].Verifier

@@ -38,19 +38,26 @@ const (
 	patience = 90 * time.Second
 )
 
+var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
+
 // log is a ledger whose log is served and grows.
 type log struct {
 	t      *testing.T
 	db     *ledger.DB
+	dsn    string
 	nats   *testkit.Server
 	keys   *checkpoint.Keys
 	url    string
 	bodies [][]byte
+	// witnesses are verifier keys by name; timestamps is where they are asked for.
+	witnesses  map[string]string
+	timestamps string
 }
 
 func newLog(t *testing.T) *log {
 	t.Helper()
-	db, err := ledger.Open(context.Background(), testkit.ClickHouse(t).DSN)
+	dsn := testkit.ClickHouse(t).DSN
+	db, err := ledger.Open(context.Background(), dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,15 +74,24 @@ func newLog(t *testing.T) *log {
 	(&product.Server{Store: db, Origin: origin, Log: zerolog.Nop()}).Routes(mux)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	return &log{t: t, db: db, nats: testkit.NATS(t), keys: keys, url: server.URL + "/log"}
+	return &log{t: t, db: db, dsn: dsn, nats: testkit.NATS(t), keys: keys, url: server.URL + "/log", witnesses: map[string]string{}}
 }
 
 func (l *log) append(n int) {
 	l.t.Helper()
+	var records []record.Record
+	for i := range n {
+		records = append(records, record.Record{ID: fmt.Sprintf("rec-%d", len(l.bodies)+i), Kind: record.Attempt, At: noon, Tenant: "acme"})
+	}
+	l.state(records...)
+}
+
+// state appends these records.
+func (l *log) state(records ...record.Record) {
+	l.t.Helper()
 	var rows []ledger.Row
-	for range n {
+	for _, r := range records {
 		idx := uint64(len(l.bodies))
-		r := record.Record{ID: fmt.Sprintf("rec-%d", idx), Kind: record.Attempt, At: time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC), Tenant: "acme"}
 		body, err := r.Encode()
 		if err != nil {
 			l.t.Fatal(err)
@@ -93,7 +109,7 @@ func (l *log) follow(witnesses ...product.Witness) (stop func()) {
 	l.t.Helper()
 	var output syncBuffer
 	p, err := product.New(product.Options{Store: l.db, NATS: l.nats.Connect(), Log: zerolog.New(&output), Keys: l.keys,
-		Every: 100 * time.Millisecond, Quiet: 20 * time.Millisecond, Witnesses: witnesses})
+		Every: 100 * time.Millisecond, Quiet: 20 * time.Millisecond, Witnesses: witnesses, TimestampURL: l.timestamps})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -252,6 +268,7 @@ func newWitness(t *testing.T, l *log, name string) (product.Witness, note.Verifi
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.witnesses[name] = vkey
 	w, err := witness.New(context.Background(), witness.Opts{Persistence: inmemory.New(), Signers: []note.Signer{signer},
 		VerifierForLog: func(_ context.Context, o string) (note.Verifier, bool, error) { return l.verifier(), o == origin, nil }})
 	if err != nil {
