@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
 	"github.com/waybill-dev/waybill/internal/channel"
@@ -88,12 +89,18 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 	return nil
 }
 
+// sender is what tells people.
+func (w *Waybill) sender(nc *nats.Conn) *channel.Sender {
+	return channel.NewSender(channel.Options{Egress: w.egress, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names, NC: nc, RootCAs: w.o.RootCAs,
+		Redact: w.redact, Software: version.Software})
+}
+
 func (w *Waybill) startEscalator(ctx context.Context, _ *registry.View) error {
 	nc, err := w.connect(ctx, "waybill-escalator")
 	if err != nil {
 		return err
 	}
-	sender := channel.NewSender(channel.Options{Egress: w.egress, NC: nc, RootCAs: w.o.RootCAs, Redact: w.redact, Software: version.Software})
+	sender := w.sender(nc)
 	w.cleanup.Push("escalator's connections", time.Second, func(context.Context) error { sender.Close(); return nil })
 	e, err := escalator.New(ctx, escalator.Options{NC: nc, Name: w.name, Sender: sender, Keys: w.keys, DrainTimeout: w.o.Drain,
 		Link: func(id string) string { return "http://" + w.addresses.HTTP + "/v1/escalations/" + id },
@@ -112,7 +119,7 @@ func (w *Waybill) startWatchdog(ctx context.Context, _ *registry.View) error {
 	if err != nil {
 		return err
 	}
-	sender := channel.NewSender(channel.Options{Egress: w.egress, NC: nc, RootCAs: w.o.RootCAs, Redact: w.redact, Software: version.Software})
+	sender := w.sender(nc)
 	w.cleanup.Push("watchdog's connections", time.Second, func(context.Context) error { sender.Close(); return nil })
 	dog, err := watchdog.New(watchdog.Options{NC: nc, Name: w.name, Sender: sender, Keys: w.keys, Partitions: w.partitions,
 		Link: func(id string) string { return "http://" + w.addresses.HTTP + "/v1/escalations/" + id },

@@ -80,12 +80,20 @@ func newMail(c Channel, m Message) (*mail.Msg, error) {
 // smtpDial connects under the egress policy, with TLS from the first byte where
 // the channel says so.
 func (s *Sender) smtpDial(c Channel) mail.DialContextFunc {
-	if c.TLS == ImplicitTLS {
-		d := &tls.Dialer{NetDialer: s.dialer, Config: tlsConfig(s.o.RootCAs, c.Host)}
-		return d.DialContext
+	if c.TLS != ImplicitTLS {
+		return mail.DialContextFunc(s.dialMail)
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		return s.dialer.DialContext(ctx, network, address)
+		raw, err := s.dialMail(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		conn := tls.Client(raw, tlsConfig(s.o.RootCAs, c.Host))
+		if err := conn.HandshakeContext(ctx); err != nil {
+			_ = raw.Close()
+			return nil, err
+		}
+		return conn, nil
 	}
 }
 

@@ -78,7 +78,11 @@ func (r Result) Told() bool { return r.Class == Delivered }
 type Options struct {
 	// Egress says which addresses may be called besides public ones.
 	Egress egress.Policy
-	NC     *nats.Conn
+	// Proxy is what every connection goes through, mail's too; nil: none.
+	Proxy *egress.Proxy
+	// ProxyNames gives the proxy names instead of checked addresses.
+	ProxyNames bool
+	NC         *nats.Conn
 	// RootCAs verify servers instead of the system's. They are always verified.
 	RootCAs *x509.CertPool
 	// Timeout bounds one try. Default: DefaultTimeout.
@@ -91,10 +95,10 @@ type Options struct {
 
 // Sender sends through channels. Safe for concurrent use.
 type Sender struct {
-	o      Options
-	dialer *net.Dialer
-	http   *http.Client
-	redact *redact.Redactor
+	o        Options
+	dialMail dial
+	http     *http.Client
+	redact   *redact.Redactor
 }
 
 // NewSender makes a sender. Close it when it is no longer used.
@@ -109,11 +113,27 @@ func NewSender(o Options) *Sender {
 		o.Software = "Waybill"
 	}
 	d := &net.Dialer{Timeout: o.Timeout, ControlContext: o.Egress.ControlContext}
-	t := &http.Transport{DialContext: d.DialContext, TLSClientConfig: tlsConfig(o.RootCAs, ""), TLSHandshakeTimeout: o.Timeout,
+	t := &http.Transport{DialContext: o.through(d.DialContext, false), TLSClientConfig: tlsConfig(o.RootCAs, ""), TLSHandshakeTimeout: o.Timeout,
 		ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10}
-	return &Sender{o: o, dialer: d, redact: o.Redact, http: &http.Client{Transport: t,
+	return &Sender{o: o, dialMail: o.through(d.DialContext, true), redact: o.Redact, http: &http.Client{Transport: t,
 		// A redirect would carry what we say to an address that nobody configured.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+}
+
+type dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// through makes connections through the proxy, if there is one.
+func (o Options) through(direct dial, serverFirst bool) dial {
+	if o.Proxy == nil {
+		return direct
+	}
+	t := egress.Tunnel{Policy: o.Egress, Proxy: *o.Proxy, ByName: o.ProxyNames, TLS: tlsConfig(o.RootCAs, ""), Dial: direct, ServerFirst: serverFirst}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		// net/http does not end a dial with the request that asked for it.
+		ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+		defer cancel()
+		return t.DialContext(ctx, network, address)
+	}
 }
 
 func tlsConfig(roots *x509.CertPool, name string) *tls.Config {

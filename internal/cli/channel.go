@@ -269,6 +269,7 @@ func channelTest(s stdio) *cobra.Command {
 	bindActor(c.Flags(), &f.actor)
 	f.target.bindEgress(c.Flags())
 	f.target.bindKeys(c.Flags())
+	f.target.proxy.Bind(c.Flags())
 	c.Flags().StringVar(&f.target.caFile, "ca-file", "", "certificates (PEM) that servers are verified with, besides the system's")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := f.out.check(); err != nil {

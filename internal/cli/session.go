@@ -29,6 +29,10 @@ func (t *target) withControl(ctx context.Context, do func(context.Context, *cont
 	if err != nil {
 		return process.Usagef("--egress-allow: %w", err)
 	}
+	proxy, err := t.proxy.Parse(policy)
+	if err != nil {
+		return err
+	}
 	roots, err := process.RootCAs("ca-file", t.caFile)
 	if err != nil {
 		return &process.UsageError{Err: err}
@@ -42,7 +46,7 @@ func (t *target) withControl(ctx context.Context, do func(context.Context, *cont
 		return err
 	}
 	defer nc.Close()
-	o := control.Options{NC: nc, Egress: policy, Keys: keys, RootCAs: roots}
+	o := control.Options{NC: nc, Egress: policy, Proxy: proxy, ProxyNames: t.proxy.Names, Keys: keys, RootCAs: roots}
 	if at.clickhouse != "" {
 		l, closeLedger, err := openLedger(at.clickhouse)
 		if err != nil {

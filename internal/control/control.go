@@ -42,6 +42,9 @@ type Options struct {
 	// Egress MUST be the dispatchers' policy: an endpoint that could never be
 	// called is refused.
 	Egress egress.Policy
+	// Proxy and ProxyNames are the escalators', for channels that are tested. Optional.
+	Proxy      *egress.Proxy
+	ProxyNames bool
 	// Keys seal what endpoints and channels keep secret. Optional: without them what needs
 	// one fails with CodeNoKey.
 	Keys *sealed.Keyring
@@ -93,7 +96,7 @@ func New(ctx context.Context, o Options) (*Control, error) {
 		return nil, err
 	}
 	c := &Control{o: o, js: js, store: store, log: log,
-		sender: channel.NewSender(channel.Options{Egress: o.Egress, NC: o.NC, RootCAs: o.RootCAs, Software: version.Software})}
+		sender: channel.NewSender(channel.Options{Egress: o.Egress, Proxy: o.Proxy, ProxyNames: o.ProxyNames, NC: o.NC, RootCAs: o.RootCAs, Software: version.Software})}
 	return c, c.openEscalation(ctx)
 }
 

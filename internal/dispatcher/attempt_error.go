@@ -56,7 +56,7 @@ func outcomeOf(ctx context.Context, err error, x *exchange) (Outcome, string) {
 		blocked   *egress.BlockedError
 		dns       *net.DNSError
 		handshake *tlsError
-		proxy     *proxyError
+		proxy     *egress.ProxyError
 	)
 	interim, _ := x.interimSeen()
 	switch {

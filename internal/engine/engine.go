@@ -83,12 +83,44 @@ func (e *Engine) first(ctx context.Context) error {
 	if err := e.layout.write(e.options, e.addresses); err != nil {
 		return err
 	}
-	if err := e.run(ctx); err != nil {
+	if err := e.bringUp(ctx); err != nil {
 		return err
 	}
 	e.options.Logger.Info().Stringer("engine", e.options.Location).Str("native", e.NativeAddr()).Str("http", e.HTTPAddr()).
 		Int("pid", e.Pid()).Dur("took", time.Since(began)).Msg("ClickHouse engine is ready")
 	return nil
+}
+
+// startTries is how many processes may die while the first one starts: one that
+// was killed, by the system short of memory perhaps, is worth another, and one
+// that cannot start says so soon.
+const startTries = 4
+
+// bringUp is run, again where the process dies before it answers.
+func (e *Engine) bringUp(ctx context.Context) error {
+	pause := firstBackoff
+	for try := 1; ; try++ {
+		err := e.run(ctx)
+		if err == nil || !errors.Is(err, errExited) || ctx.Err() != nil {
+			return err
+		}
+		if e.options.OnExit != nil {
+			e.options.OnExit(err)
+		}
+		if try == startTries {
+			return fmt.Errorf("%w; it was started %d times", err, startTries)
+		}
+		e.options.Logger.Warn().Err(err).Int("try", try).Int("of", startTries).Dur("next_try_in", pause).
+			Msg("ClickHouse engine died while it was starting; it is being started again")
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return err
+		}
+		pause *= 2
+	}
 }
 
 // run starts one process and returns when it answers; if it does not, the

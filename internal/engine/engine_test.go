@@ -326,9 +326,13 @@ func TestAnEngineThatCannotStartSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	_, err := engine.Start(within(t, time.Minute), engine.Options{Dir: dir, Location: engine.Location{Binary: script}})
-	if err == nil || !strings.Contains(err.Error(), "the disk is on fire") || !strings.Contains(err.Error(), "exit status 3") {
-		t.Errorf("got %v, want the engine's last words and status", err)
+	exits := 0
+	_, err := engine.Start(within(t, time.Minute), engine.Options{Dir: dir, Location: engine.Location{Binary: script}, OnExit: func(error) { exits++ }})
+	if err == nil || !strings.Contains(err.Error(), "the disk is on fire") || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "started 4 times") {
+		t.Errorf("got %v, want the engine's last words, its status and how often it was tried", err)
+	}
+	if exits != 4 {
+		t.Errorf("it was started %d times", exits)
 	}
 	// Nothing may be left behind that keeps the directory.
 	start(t, engine.Options{Dir: dir, LockWait: time.Second})

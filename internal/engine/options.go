@@ -52,7 +52,7 @@ type Options struct {
 
 	Logger zerolog.Logger
 	// OnExit, if set, is told each time the engine process ended without being
-	// asked to, before it is restarted. It must return soon.
+	// asked to, before it is restarted, during Start too. It must return soon.
 	OnExit func(err error)
 
 	StartLimit time.Duration // until both ports answer; default 60 s

@@ -25,7 +25,7 @@ var (
 	stages = []string{"./internal/ingest", "./internal/fanout", "./internal/dispatcher", "./internal/escalator", "./internal/ledgersink"}
 	// surfaces are what people and programs call; wiring is what starts them.
 	surfaces = []string{"./internal/api", "./internal/cli", "./internal/console"}
-	wiring   = []string{"./internal/process", "./internal/allinone", "./cmd/..."}
+	wiring   = []string{"./internal/process", "./internal/teller", "./internal/allinone", "./cmd/..."}
 	// leaves are pure: values and functions that any package may use.
 	leaves = []string{"./internal/budget", "./internal/egress", "./internal/ids", "./internal/problem", "./internal/redact", "./internal/retry",
 		"./internal/subscription", "./internal/version"}

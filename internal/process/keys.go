@@ -33,7 +33,7 @@ func LoadKeys(path string) (*sealed.Keyring, error) {
 	return nil, nil
 }
 
-// Proxy are the flags of a proxy for requests to receivers.
+// Proxy are the flags of a proxy for what leaves for receivers and channels.
 type Proxy struct {
 	url   string
 	Names bool
@@ -41,7 +41,7 @@ type Proxy struct {
 
 // Bind adds the flags.
 func (p *Proxy) Bind(f *pflag.FlagSet) {
-	f.StringVar(&p.url, "egress-proxy", "", "HTTP proxy for requests to receivers and token endpoints, http[s]://[user:password@]host:port; it is asked for tunnels (CONNECT)")
+	f.StringVar(&p.url, "egress-proxy", "", "HTTP proxy for requests to receivers, token endpoints and channels, http[s]://[user:password@]host:port; it is asked for tunnels (CONNECT)")
 	f.BoolVar(&p.Names, "egress-proxy-names", false, "give the proxy host names instead of checked addresses: for one that filters by name")
 }
 

@@ -38,6 +38,9 @@ type deployment struct {
 	cmd  *exec.Cmd
 	done chan error // the process's end
 	log  *logs
+
+	ready chan bool // it is; closed when it ended
+	file  string    // of its addresses
 	addresses
 }
 
@@ -91,9 +94,17 @@ func (l *logs) String() string {
 // start runs waybill up on dir until the test ends, and returns once it is ready.
 func start(t *testing.T, dir string, args ...string) *deployment {
 	t.Helper()
-	d := &deployment{t: t, dir: dir, done: make(chan error, 1), log: &logs{wrote: make(chan struct{})}}
-	file := filepath.Join(t.TempDir(), "addresses.json")
-	all := append([]string{"up", "--data", dir, "--egress-allow", "127.0.0.1", "--addresses", file}, append(everyPort(), args...)...)
+	d := launch(t, dir, args...)
+	d.awaitReady()
+	return d
+}
+
+// launch runs waybill up on dir until the test ends.
+func launch(t *testing.T, dir string, args ...string) *deployment {
+	t.Helper()
+	d := &deployment{t: t, dir: dir, done: make(chan error, 1), ready: make(chan bool, 1), log: &logs{wrote: make(chan struct{})},
+		file: filepath.Join(t.TempDir(), "addresses.json")}
+	all := append([]string{"up", "--data", dir, "--egress-allow", "127.0.0.1", "--addresses", d.file}, append(everyPort(), args...)...)
 	d.cmd = exec.Command(filepath.Join(programs, "waybill"), all...)
 	d.cmd.Stderr = d.log
 	out, err := d.cmd.StdoutPipe()
@@ -103,35 +114,40 @@ func start(t *testing.T, dir string, args ...string) *deployment {
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ready := make(chan bool, 1)
 	go func() {
 		scanner := bufio.NewScanner(out)
 		for scanner.Scan() {
 			if scanner.Text() == "waybill: ready" {
-				ready <- true
+				d.ready <- true
 			}
 		}
-		close(ready)
+		close(d.ready)
 		d.done <- d.cmd.Wait()
 	}()
 	// Ended in order, so that the engine has left the directory before it is removed.
 	t.Cleanup(func() { d.end(syscall.SIGTERM) })
+	return d
+}
+
+// awaitReady returns once it is ready, and its addresses are known.
+func (d *deployment) awaitReady() {
+	t := d.t
+	t.Helper()
 	select {
-	case ok := <-ready:
+	case ok := <-d.ready:
 		if !ok {
 			t.Fatalf("waybill up ended before it was ready:\n%s", d.log)
 		}
 	case <-time.After(startBound):
 		t.Fatalf("waybill up is not ready after %s:\n%s", startBound, d.log)
 	}
-	b, err := os.ReadFile(file)
+	b, err := os.ReadFile(d.file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(b, &d.addresses); err != nil {
 		t.Fatal(err)
 	}
-	return d
 }
 
 // end sends a signal, unless the process is gone, and returns its exit status.
