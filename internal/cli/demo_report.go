@@ -89,8 +89,7 @@ func (d *demo) look(shown control.DeliveryDetails) {
 	d.say("   waybill delivery list --data %s --state dead_lettered", d.w.Data())
 	d.say("   waybill delivery show --data %s %s", d.w.Data(), shown.EventID)
 	d.say("   waybill audit completeness --data %s", d.w.Data())
-	d.say("   waybill ledger verify --data %s --key %s", d.w.Data(), d.w.Verifier())
-	d.say("   waybill evidence export --data %s %s --out evidence.json", d.w.Data(), shown.EventID)
+	d.say("   waybill ledger verify --data %s", d.w.Data())
 	d.say("   curl 'http://%s/v1/deliveries/%s?endpoint=%s'", a.HTTP, shown.EventID, shown.EndpointID)
 	if a.ClickHouseHTTP != "" {
 		d.say("   %s", curl(a.ClickHouseHTTP,

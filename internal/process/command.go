@@ -80,6 +80,9 @@ func Execute(root *cobra.Command, args []string, stderr io.Writer) int {
 	}
 	var usage *UsageError
 	line := strings.Join(strings.Fields(err.Error()), " ")
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		line = "interrupted" // what a question that was broken off says is no help
+	}
 	if errors.As(err, &usage) {
 		fmt.Fprintf(stderr, "%s: %s; see: %s --help\n", root.Name(), line, ran.CommandPath())
 		return ExitUsage

@@ -109,7 +109,9 @@ func TestALedgerThatWasPutBackIsNotSignedUntilItHasItsTailAgain(t *testing.T) {
 		t.Run("the checkpoint is kept "+kept, func(t *testing.T) {
 			h := newHarness(t)
 			r := h.start(h.db, nil)
-			r.Landed(h.append(500))
+			r.Landed(h.append(400))
+			h.waitSigned(400)
+			r.Landed(h.append(100))
 			h.waitSigned(500)
 			h.eventually("it is on the stream", func() bool { return strings.HasPrefix(h.onStream(), origin+"\n500\n") })
 			r.end()
@@ -153,6 +155,11 @@ func TestALedgerThatWasPutBackIsNotSignedUntilItHasItsTailAgain(t *testing.T) {
 			c := restored.waitSignedOver(501)
 			if c.Size != 550 || r.Fault() != "" {
 				t.Errorf("checkpoint of %d, fault %q", c.Size, r.Fault())
+			}
+			if kept == "by the stream" {
+				if c, err := restored.db.CheckpointOver(context.Background(), 1); err != nil || c.Size != 400 || c.Key == "" {
+					t.Errorf("the first checkpoint is of %d records by %q, %v; want that of 400 from the stream", c.Size, c.Key, err)
+				}
 			}
 			restored.check()
 		})

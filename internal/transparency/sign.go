@@ -142,7 +142,7 @@ func (s *signing) compare(ctx context.Context, now time.Time) error {
 func (s *signing) agree(ctx context.Context, now time.Time) error {
 	l := s.log
 	if s.bound.where == onStream { // ClickHouse lost it
-		if err := l.o.Store.AppendCheckpoint(ctx, s.bound.Checkpoint); err != nil {
+		if err := l.putBack(ctx, s.bound.Checkpoint); err != nil {
 			return err
 		}
 	}
@@ -204,6 +204,11 @@ func (l *Log) lastOnStream(ctx context.Context) (none ledger.Checkpoint, err err
 	if err != nil {
 		return none, fmt.Errorf("stream %s: %w", streams.Checkpoints, err)
 	}
+	return l.readMessage(m)
+}
+
+// readMessage reads a message of the stream; the zero value if it is no checkpoint.
+func (l *Log) readMessage(m *jetstream.RawStreamMsg) (none ledger.Checkpoint, err error) {
 	c, err := checkpoint.Parse(string(m.Data))
 	if err != nil {
 		l.o.Log.Error().Err(err).Uint64("seq", m.Sequence).Msg("ledger_log.no_checkpoint_on_stream")
