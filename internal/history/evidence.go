@@ -230,14 +230,19 @@ func (g *gatherer) prove(ctx context.Context, c ledger.Checkpoint) error {
 		return fmt.Errorf("the checkpoint over %d records: %w; find what is wrong with: waybill ledger verify", c.Size, err)
 	}
 	reader := merkle.NewReader(ctx, &leaves{DB: g.db, size: tree.Size, tiles: map[uint64][]tlog.Hash{}})
+	indices := make([]uint64, len(g.rows))
 	for i, b := range g.rows {
 		if i > 0 && b.Idx == g.rows[i-1].Idx {
 			return fmt.Errorf("%w: record %d is there twice; find what is wrong with: waybill ledger verify", ledger.ErrDamaged, b.Idx)
 		}
-		r := evidence.Record{Idx: b.Idx, Epoch: b.StreamEpoch, Seq: b.StreamSeq, Body: b.Body}
-		if r.Proof, err = reader.ProveRecord(tree.Size, b.Idx); err != nil {
-			return err
-		}
+		indices[i] = b.Idx
+	}
+	proofs, err := reader.ProveRecords(tree.Size, indices)
+	if err != nil {
+		return err
+	}
+	for i, b := range g.rows {
+		r := evidence.Record{Idx: b.Idx, Epoch: b.StreamEpoch, Seq: b.StreamSeq, Body: b.Body, Proof: proofs[i]}
 		if err := evidence.Included(tree, &r); err != nil {
 			return fmt.Errorf("%w: record %d: %w; find what is wrong with: waybill ledger verify", ledger.ErrDamaged, b.Idx, err)
 		}

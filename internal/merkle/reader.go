@@ -137,6 +137,36 @@ func (r *Reader) ProveRecord(size, n uint64) (tlog.RecordProof, error) {
 	return tlog.ProveRecord(int64(size), int64(n), r)
 }
 
+// indexes collects which hashes are asked for, and answers with none.
+type indexes []int64
+
+func (x *indexes) ReadHashes(asked []int64) ([]tlog.Hash, error) {
+	*x = append(*x, asked...)
+	return make([]tlog.Hash, len(asked)), nil
+}
+
+// ProveRecords proves that records are in the tree over size records, in their
+// order. It reads what all the proofs need at once.
+func (r *Reader) ProveRecords(size uint64, records []uint64) ([]tlog.RecordProof, error) {
+	var needed indexes
+	for _, n := range records {
+		if _, err := tlog.ProveRecord(int64(size), int64(n), &needed); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.prefetch(needed); err != nil {
+		return nil, err
+	}
+	proofs := make([]tlog.RecordProof, len(records))
+	for i, n := range records {
+		var err error
+		if proofs[i], err = r.ProveRecord(size, n); err != nil {
+			return nil, err
+		}
+	}
+	return proofs, nil
+}
+
 // ProveTree proves that the tree over older records is the beginning of that
 // over size records.
 func (r *Reader) ProveTree(size, older uint64) (tlog.TreeProof, error) {

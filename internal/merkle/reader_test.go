@@ -3,6 +3,7 @@ package merkle_test
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -15,6 +16,7 @@ type memory struct {
 	leaves []tlog.Hash
 	tiles  map[merkle.Tile][]tlog.Hash
 	read   int // leaves that were read
+	asked  int // questions for tiles
 }
 
 func leaf(n uint64) tlog.Hash {
@@ -41,6 +43,7 @@ func newMemory(size, tiled uint64) *memory {
 }
 
 func (m *memory) Tiles(_ context.Context, want []merkle.Tile) ([][]tlog.Hash, error) {
+	m.asked++
 	var out [][]tlog.Hash
 	for _, t := range want {
 		out = append(out, m.tiles[t])
@@ -103,6 +106,29 @@ func TestRootsAndProofsHoldAtEverySizeAroundTheEdgesOfTiles(t *testing.T) {
 	full.read = 0
 	if _, err := merkle.NewReader(context.Background(), full).ProveRecord(most, 100); err != nil || full.read >= merkle.TileWidth {
 		t.Errorf("a proof read %d leaves, want less than a tile's: %v", full.read, err)
+	}
+}
+
+func TestManyProofsAreThoseOfEachAndReadTheirTilesAtOnce(t *testing.T) {
+	const size = 65536 + 300
+	m := newMemory(size, 65536+256)
+	records := []uint64{0, 1, 257, 12_345, 65_535, 65_536, size - 1}
+	m.asked = 0
+	got, err := merkle.NewReader(t.Context(), m).ProveRecords(size, records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.asked > 3 {
+		t.Errorf("%d questions for tiles", m.asked)
+	}
+	for i, n := range records {
+		want, err := merkle.NewReader(t.Context(), m).ProveRecord(size, n)
+		if err != nil || !slices.Equal(got[i], want) {
+			t.Errorf("the proof of record %d is another one: %v", n, err)
+		}
+	}
+	if _, err := merkle.NewReader(t.Context(), m).ProveRecords(size, []uint64{size}); err == nil {
+		t.Error("a record that is not in the tree is proven")
 	}
 }
 
