@@ -18,8 +18,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/waybill-dev/waybill/internal/allinone"
 )
 
 // waybill is `waybill up` as a user runs it.
@@ -169,15 +167,20 @@ func (w *waybill) query(sql string) (float64, error) {
 }
 
 func (w *waybill) ask(sql string) (string, error) {
-	passwords, err := allinone.ReadPasswords(allinone.PasswordsPath(filepath.Join(w.dir, "data")))
+	const owner = "owner"
+	file, err := os.ReadFile(filepath.Join(w.dir, "data", "keys", "clickhouse.json"))
 	if err != nil {
+		return "", err
+	}
+	var passwords map[string]string // by user
+	if err := json.Unmarshal(file, &passwords); err != nil {
 		return "", err
 	}
 	req, err := http.NewRequest(http.MethodPost, "http://"+w.addresses.ClickHouseHTTP+"/?database=waybill", strings.NewReader(sql))
 	if err != nil {
 		return "", err
 	}
-	req.SetBasicAuth(allinone.Owner, passwords[allinone.Owner])
+	req.SetBasicAuth(owner, passwords[owner])
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return "", err
