@@ -17,7 +17,7 @@ const bytes = (text, step) => {
 
 const limits = 'This file proves that its records were in the ledger, as they are here, when the checkpoint was signed. ' +
   'It cannot prove that the ledger has no further record of this event: that is shown on the whole ledger, by waybill ledger verify ' +
-  "and waybill audit integrity. The statement is the exporter's word; no signature covers it.";
+  "and waybill audit completeness. The statement is the exporter's word; no signature covers it.";
 
 // JSON.stringify writes strings as RFC 8785 does, and members in their order.
 function write(f) {
