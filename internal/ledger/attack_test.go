@@ -242,6 +242,23 @@ func TestABackupOfLastWeekIsFound(t *testing.T) {
 	}
 }
 
+// A ledger that was just made has no checkpoint yet: nothing is proven, and the
+// answer says that a minute may change that.
+func TestALedgerWithoutCheckpointsIsNotGoodAndANewOneIsToldToWait(t *testing.T) {
+	s := newSigned(t, 4)
+	s.sql("TRUNCATE TABLE checkpoints")
+	for _, age := range []time.Duration{time.Minute, time.Hour} {
+		s.now = start.Add(age)
+		r := s.verify()
+		if r.Good || len(r.Findings) != 1 || r.Findings[0].Code != verify.NoCheckpoint {
+			t.Fatalf("%s after its first record: good %t, %+v", age, r.Good, r.Findings)
+		}
+		if told := strings.Contains(r.Findings[0].Text, "ask again in a minute"); told != (age == time.Minute) {
+			t.Errorf("%s after its first record: %s", age, r.Findings[0].Text)
+		}
+	}
+}
+
 func TestAttacksOnCheckpointsAreFound(t *testing.T) {
 	cases := []struct {
 		name   string

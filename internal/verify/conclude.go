@@ -329,6 +329,12 @@ func (r *run) coverage(ctx context.Context) error {
 			what = "no checkpoint that reaches these records agrees with them"
 		case r.g.unsigned > 0:
 			what = fmt.Sprintf("none of the %d checkpoints is signed by a key that was given", r.g.unsigned)
+		default:
+			if rows, err := r.source.Records(ctx, []uint64{p.First}); err != nil {
+				return err
+			} else if len(rows) > 0 && r.o.Now.Sub(rows[0].At) < overdue {
+				what += "; if this ledger is as new as its first record says, ask again in a minute: the ledger-sink signs by then"
+			}
 		}
 		p.Findings = append(p.Findings, Finding{Code: NoCheckpoint, First: p.First, Last: r.end - 1, Count: r.end - p.First, Text: what})
 		return nil
