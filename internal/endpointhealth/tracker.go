@@ -63,11 +63,13 @@ type entry struct {
 type state struct {
 	stored   entry // zero: the bucket has none
 	revision uint64
+	heard    uint64    // the latest revision that the watch told: an answer to a write may come after what followed it
 	since    time.Time // of the failures below
 	last     time.Time
 	failures int // not in stored yet
 	wrote    time.Time
-	busy     bool // a request for it is under way
+	busy     bool   // a request for it is under way
+	disabled uint64 // the endpoint's revision that was taken out of service: attempts under way at it say nothing new
 }
 
 // New binds to the bucket.
@@ -98,6 +100,10 @@ func (t *Tracker) Observe(e *registry.Endpoint, success bool) {
 		s = &state{}
 		t.failing[e.ID] = s
 	}
+	if e.Revision <= s.disabled {
+		t.mu.Unlock()
+		return
+	}
 	s.forgetBefore(e.EnabledAt)
 	if s.failures == 0 {
 		s.since = now
@@ -118,7 +124,7 @@ func (t *Tracker) Observe(e *registry.Endpoint, success bool) {
 		defer cancel()
 		t.write(ctx, e.ID, s)
 		if over {
-			t.disable(ctx, e)
+			t.disable(ctx, e, s)
 		}
 		t.mu.Lock()
 		s.busy = false
@@ -212,17 +218,18 @@ func (t *Tracker) write(ctx context.Context, id string, s *state) {
 		}
 		return
 	}
-	if revision > s.revision {
-		s.stored, s.revision, s.failures = next, revision, max(0, s.failures-add)
-		if s.failures > 0 {
-			s.since = s.last
-		}
+	s.failures = max(0, s.failures-add)
+	if s.failures > 0 {
+		s.since = s.last
+	}
+	if revision > max(s.revision, s.heard) {
+		s.stored, s.revision = next, revision
 	}
 }
 
 // disable takes an endpoint out of service, unless somebody changed it, or it
 // succeeded elsewhere, in the meantime.
-func (t *Tracker) disable(ctx context.Context, e *registry.Endpoint) {
+func (t *Tracker) disable(ctx context.Context, e *registry.Endpoint, s *state) {
 	now, err := t.kv.Get(ctx, e.ID)
 	if err != nil {
 		return // it succeeded elsewhere; or the next failure asks again
@@ -240,6 +247,9 @@ func (t *Tracker) disable(ctx context.Context, e *registry.Endpoint) {
 		return
 	}
 	t.o.Log.Warn().Str("tenant", e.Tenant).Str("endpoint_id", e.ID).Str("reason", registry.ReasonSustainedFailure).Str("detail", detail).Msg("endpoint.disabled")
+	t.mu.Lock()
+	s.disabled = e.Revision
+	t.mu.Unlock()
 	if err := t.kv.Delete(ctx, e.ID, jetstream.LastRevision(now.Revision())); err != nil {
 		t.o.Log.Debug().Err(err).Str("endpoint_id", e.ID).Msg("endpoint_health.not_cleared")
 	}

@@ -64,11 +64,14 @@ func (t *Tracker) apply(e jetstream.KeyValueEntry) {
 	id := e.Key()
 	t.mu.Lock()
 	s := t.failing[id]
+	if s != nil {
+		s.heard = max(s.heard, e.Revision())
+	}
 	if e.Operation() != jetstream.KeyValuePut {
 		// It succeeded, somewhere: what failed before does not count any more.
 		if s != nil && s.revision < e.Revision() {
 			s.failures, s.stored, s.revision = 0, entry{}, 0
-			if !s.busy {
+			if !s.busy && s.disabled == 0 {
 				delete(t.failing, id)
 			}
 		}

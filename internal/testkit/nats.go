@@ -110,8 +110,24 @@ func (s *Server) Stop() { s.signalAndWait(syscall.SIGTERM) }
 // are what it left behind.
 func (s *Server) Kill() { s.signalAndWait(syscall.SIGKILL) }
 
-// Freeze stops the server from running, and Thaw lets it go on: a stall.
-func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
+// Freeze stops the server from running, and Thaw lets it go on: a stall. It
+// returns once every thread stands still: a signal alone takes effect later,
+// and the server would answer in between.
+func (s *Server) Freeze() {
+	s.t.Helper()
+	s.signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(s.Pid(), &status, syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || !status.Stopped() {
+			s.t.Errorf("freezing nats-server: status %#x, %v", uint32(status), err)
+		}
+		return
+	}
+}
 
 // Thaw ends a Freeze.
 func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
