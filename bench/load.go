@@ -101,11 +101,11 @@ func (s scenario) publishFlood(loading context.Context, w *waybill) error {
 		if s.FloodRate > 0 {
 			time.Sleep(time.Until(begin.Add(time.Duration(float64(i) / s.FloodRate * float64(time.Second)))))
 		}
-		if _, err := w.js.PublishMsgAsync(event("flood-"+strconv.Itoa(i), floodType), jetstream.WithStallWait(time.Minute)); err != nil {
+		if _, err := w.other.PublishMsgAsync(event("flood-"+strconv.Itoa(i), floodType), jetstream.WithStallWait(time.Minute)); err != nil {
 			return err
 		}
 	}
-	<-w.js.PublishAsyncComplete()
+	<-w.other.PublishAsyncComplete()
 	return nil
 }
 

@@ -32,6 +32,9 @@ type waybill struct {
 	}
 	nc *nats.Conn
 	js jetstream.JetStream
+	// other is another producer's connection: what floods must not hold up the
+	// load before it has even been sent.
+	other jetstream.JetStream
 }
 
 func startWaybill(bin, dir, sync string) (*waybill, error) {
@@ -44,7 +47,14 @@ func startWaybill(bin, dir, sync string) (*waybill, error) {
 	if w.nc, err = nats.Connect(w.addresses.NATS, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond)); err != nil {
 		return nil, err
 	}
-	w.js, err = jetstream.New(w.nc, jetstream.WithPublishAsyncMaxPending(4096))
+	if w.js, err = jetstream.New(w.nc, jetstream.WithPublishAsyncMaxPending(4096)); err != nil {
+		return nil, err
+	}
+	second, err := nats.Connect(w.addresses.NATS, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
+	if err != nil {
+		return nil, err
+	}
+	w.other, err = jetstream.New(second, jetstream.WithPublishAsyncMaxPending(4096))
 	return w, err
 }
 
@@ -109,6 +119,9 @@ func (w *waybill) killAndRestart() error {
 func (w *waybill) stop() {
 	if w.nc != nil {
 		w.nc.Close()
+	}
+	if w.other != nil {
+		w.other.Conn().Close()
 	}
 	_ = w.cmd.Process.Signal(os.Interrupt)
 	_ = w.cmd.Wait()
