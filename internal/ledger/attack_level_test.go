@@ -16,6 +16,7 @@ import (
 const tall = 66_100
 
 func TestAttacksAboveTheLowestTilesAreFound(t *testing.T) {
+	t.Parallel()
 	s := newSigned(t, tall, 40_000, 65_536, 66_000)
 	s.sql("CREATE TABLE kept AS tiles")
 	s.sql("INSERT INTO kept SELECT * FROM tiles")

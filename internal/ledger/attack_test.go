@@ -61,6 +61,7 @@ func (s *signed) replace(column, expression, where string) {
 }
 
 func TestOneByteOfAnyColumnOfARowIsFound(t *testing.T) {
+	t.Parallel()
 	names, types := newSigned(t, 1).storedColumns()
 	for _, at := range []uint64{300, 650} { // in a tile, and behind the last one
 		s := newSigned(t, 700, sizes()...)
@@ -103,6 +104,7 @@ func TestOneByteOfAnyColumnOfARowIsFound(t *testing.T) {
 }
 
 func TestAttacksOnRecordsAreFound(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		name   string
 		attack func(*signed)
@@ -201,6 +203,7 @@ func (s *signed) rewriteTiles(tile int) {
 // An attacker who rewrites the records and their tiles leaves only the
 // checkpoints; LEDGER tells then which record is the first.
 func TestLEDGERNarrowsWhatWasRewritten(t *testing.T) {
+	t.Parallel()
 	s := newSigned(t, 700, sizes()...)
 	s.rewrite(333, 700, true)
 	r := s.verify(s.withStream)
@@ -217,6 +220,7 @@ func TestLEDGERNarrowsWhatWasRewritten(t *testing.T) {
 
 // TestABackupOfLastWeekIsFound: everything in the database is as it was once.
 func TestABackupOfLastWeekIsFound(t *testing.T) {
+	t.Parallel()
 	s := newSigned(t, 600, 100, 256, 300, 512, 600)
 	old := s.outside
 	// What was signed since is only known elsewhere.
@@ -245,6 +249,7 @@ func TestABackupOfLastWeekIsFound(t *testing.T) {
 // A ledger that was just made has no checkpoint yet: nothing is proven, and the
 // answer says that a minute may change that.
 func TestALedgerWithoutCheckpointsIsNotGoodAndANewOneIsToldToWait(t *testing.T) {
+	t.Parallel()
 	s := newSigned(t, 4)
 	s.sql("TRUNCATE TABLE checkpoints")
 	for _, age := range []time.Duration{time.Minute, time.Hour} {
@@ -260,6 +265,7 @@ func TestALedgerWithoutCheckpointsIsNotGoodAndANewOneIsToldToWait(t *testing.T) 
 }
 
 func TestAttacksOnCheckpointsAreFound(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		name   string
 		attack func(*signed)
