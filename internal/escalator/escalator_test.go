@@ -19,6 +19,7 @@ import (
 func told(r record.Record) bool { return r.Kind == record.Escalation && r.Outcome == "delivered" }
 
 func TestADeadLetterReachesAPersonBeforeItsDeadlineAndIsOnRecord(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, accept)
 	b.hook("oncall", r)
@@ -39,6 +40,7 @@ func TestADeadLetterReachesAPersonBeforeItsDeadlineAndIsOnRecord(t *testing.T) {
 }
 
 func TestABurstBecomesOneMessageMoreAndTheFirstIsNotDelayed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, accept)
 	b.hook("oncall", r)
@@ -72,6 +74,7 @@ func TestABurstBecomesOneMessageMoreAndTheFirstIsNotDelayed(t *testing.T) {
 }
 
 func TestAcknowledgementStopsTheStepsAndIsOnRecordForEachDeadLetter(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	first, second := newReceiver(t, accept), newReceiver(t, accept)
 	b.hook("a", first)
@@ -105,6 +108,7 @@ func TestAcknowledgementStopsTheStepsAndIsOnRecordForEachDeadLetter(t *testing.T
 }
 
 func TestStepsAndRemindersGoOnUntilSomebodyAcknowledges(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	first, second := newReceiver(t, accept), newReceiver(t, accept)
 	b.hook("a", first)
@@ -124,6 +128,7 @@ func TestStepsAndRemindersGoOnUntilSomebodyAcknowledges(t *testing.T) {
 }
 
 func TestAChannelThatHangsDelaysNoOtherAndTheNextStepIsBroughtForward(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	release := make(chan struct{})
 	hanging := newReceiver(t, func(w http.ResponseWriter, _ notice) { <-release })
@@ -159,6 +164,7 @@ func TestAChannelThatHangsDelaysNoOtherAndTheNextStepIsBroughtForward(t *testing
 }
 
 func TestAChannelThatFailsIsTriedAgainUntilItTakesTheMessage(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	tries := 0
 	r := newReceiver(t, func(w http.ResponseWriter, _ notice) {
@@ -185,6 +191,7 @@ func TestAChannelThatFailsIsTriedAgainUntilItTakesTheMessage(t *testing.T) {
 }
 
 func TestWithoutAPolicyItIsSaidThatNobodyIsTold(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	heard := make(chan *nats.Msg, 8)
 	nc := b.server.Connect()
@@ -205,6 +212,7 @@ func TestWithoutAPolicyItIsSaidThatNobodyIsTold(t *testing.T) {
 }
 
 func TestAMessageThatComesAgainTellsNobodyTwice(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, accept)
 	b.hook("oncall", r)
@@ -226,6 +234,7 @@ func TestAMessageThatComesAgainTellsNobodyTwice(t *testing.T) {
 }
 
 func TestARejectedEventIsToldWithoutWhatItsProducerSent(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, accept)
 	b.hook("oncall", r)
@@ -240,6 +249,7 @@ func TestARejectedEventIsToldWithoutWhatItsProducerSent(t *testing.T) {
 }
 
 func TestWhenNobodyAcknowledgesTheIncidentEndsAndSaysSo(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.policy(func(p *escalation.Policy) { p.MaxDuration, p.Repeat = 2*time.Second, 0 }, step(0, "missing"))
 	b.escalator()
@@ -253,6 +263,7 @@ func TestWhenNobodyAcknowledgesTheIncidentEndsAndSaysSo(t *testing.T) {
 }
 
 func TestChangesOfChannelsAndPoliciesAreOnRecordWithTheirActorAndNoSecret(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, accept)
 	b.hook("oncall", r)
