@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/revision"
@@ -151,7 +152,7 @@ func TestAChannelThatHangsDelaysNoOtherAndTheNextStepIsBroughtForward(t *testing
 	d := dead(100, 30*time.Second)
 	d.Tenant = "quick"
 	b.ask(d)
-	if n := healthy.waitFor(t, "the healthy channel", atLeast(1))[0]; n.at.Sub(d.At) > 3*time.Second {
+	if n := healthy.waitFor(t, "the healthy channel", atLeast(1))[0]; n.at.Sub(d.At) > channel.DefaultTimeout-2*time.Second { // which is when one that hangs is given up
 		t.Errorf("the healthy channel was told after %s", n.at.Sub(d.At))
 	}
 	n := fallback.waitFor(t, "the next step", func(got []notice) bool { return covered(got) >= 20 })
