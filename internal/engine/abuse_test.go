@@ -93,7 +93,7 @@ func TestNoClientCanKillTheEngine(t *testing.T) {
 		t.Run(abuse.name, func(t *testing.T) {
 			before := e.Pid()
 			abuse.do(t, e)
-			if err := open(t, e.DSN("", "default")).Ping(within(t, 20*time.Second)); err != nil {
+			if err := open(t, e.DSN("", "default")).Ping(within(t, time.Minute)); err != nil {
 				t.Errorf("no longer answers: %v", err)
 			}
 			if e.Pid() != before || e.Restarts() != 0 {
@@ -111,7 +111,7 @@ func refused(t *testing.T, addr string, protocol clickhouse.Protocol, user, pass
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.Ping(within(t, 20*time.Second)); err == nil {
+	if err := conn.Ping(within(t, time.Minute)); err == nil {
 		t.Error("was let in")
 	}
 }

@@ -95,7 +95,7 @@ func open(t *testing.T, dsn string) driver.Conn {
 func mustExec(t *testing.T, conn driver.Conn, statements ...string) {
 	t.Helper()
 	for _, statement := range statements {
-		if err := conn.Exec(within(t, 30*time.Second), statement); err != nil {
+		if err := conn.Exec(within(t, time.Minute), statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
@@ -103,7 +103,7 @@ func mustExec(t *testing.T, conn driver.Conn, statements ...string) {
 
 func count(t *testing.T, conn driver.Conn, query string) (n uint64) {
 	t.Helper()
-	if err := conn.QueryRow(within(t, 30*time.Second), query).Scan(&n); err != nil {
+	if err := conn.QueryRow(within(t, time.Minute), query).Scan(&n); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return n
@@ -112,7 +112,7 @@ func count(t *testing.T, conn driver.Conn, query string) (n uint64) {
 func httpQuery(t *testing.T, e *engine.Engine, user, password, query string) string {
 	t.Helper()
 	u := url.URL{Scheme: "http", Host: e.HTTPAddr(), Path: "/", RawQuery: url.Values{"query": {query}}.Encode()}
-	request, err := http.NewRequestWithContext(within(t, 30*time.Second), http.MethodPost, u.String(), nil)
+	request, err := http.NewRequestWithContext(within(t, time.Minute), http.MethodPost, u.String(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestAnEngineServesBothProtocolsLikeAServer(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Options{})
 	conn := open(t, e.DSN("", "default"))
-	if err := conn.Ping(within(t, 10*time.Second)); err != nil {
+	if err := conn.Ping(within(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if got := httpQuery(t, e, "default", "", "SELECT 40 + 2"); got != "42" {
@@ -149,7 +149,7 @@ func TestAnEngineServesBothProtocolsLikeAServer(t *testing.T) {
 		"SELECT toString(toUInt64OrZero(value) > 0) FROM system.server_settings WHERE name = 'max_server_memory_usage'": "1",
 	} {
 		var got string
-		if err := conn.QueryRow(within(t, 10*time.Second), query).Scan(&got); err != nil || got != want {
+		if err := conn.QueryRow(within(t, time.Minute), query).Scan(&got); err != nil || got != want {
 			t.Errorf("%s = %q, want %q (%v)", query, got, want, err)
 		}
 	}
@@ -172,7 +172,7 @@ func TestAnEngineServesBothProtocolsLikeAServer(t *testing.T) {
 func optionsDir(t *testing.T, e *engine.Engine, conn driver.Conn) string {
 	t.Helper()
 	var path string
-	if err := conn.QueryRow(within(t, 10*time.Second), "SELECT path FROM system.disks WHERE name = 'default'").Scan(&path); err != nil {
+	if err := conn.QueryRow(within(t, time.Minute), "SELECT path FROM system.disks WHERE name = 'default'").Scan(&path); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Dir(filepath.Clean(path))
@@ -219,7 +219,7 @@ func TestADeadEngineIsReplacedOnTheSamePortsWithItsData(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-exits
-		if err := e.Ready(within(t, 30*time.Second)); err != nil {
+		if err := e.Ready(within(t, time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		if e.NativeAddr() != native || e.HTTPAddr() != httpAddr {

@@ -83,6 +83,7 @@ func (k *killable) kill() {
 // died on some line has stored, starts another one, and sees each dead letter
 // told exactly as often as it must be.
 func TestKilledAtEachHandOffItLosesNothing(t *testing.T) {
+	t.Parallel()
 	type state struct {
 		b *bench
 		d escalation.Trouble
@@ -162,6 +163,7 @@ func TestKilledAtEachHandOffItLosesNothing(t *testing.T) {
 }
 
 func TestAKilledEscalatorIsFollowedByOneThatGoesOn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var victim *killable
 	ready := make(chan struct{})
@@ -207,6 +209,7 @@ func TestAKilledEscalatorIsFollowedByOneThatGoesOn(t *testing.T) {
 }
 
 func TestAServerThatIsKilledDelaysNobodyForLong(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, accept)
 	b.hook("oncall", r)
@@ -238,6 +241,7 @@ func TestAServerThatIsKilledDelaysNobodyForLong(t *testing.T) {
 }
 
 func TestAStandbyTakesOverAnOrderlyStop(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, accept)
 	b.hook("oncall", r)

@@ -87,7 +87,12 @@ func TestAnEventWithoutAcknowledgementIsRecognisedWhenItIsPublishedAgain(t *test
 	if err := s.nc.FlushTimeout(30 * time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.post(again).accepted(t, 200); !got.Duplicate || got.Seq != 1 {
+	// What a busy machine does not acknowledge within that time either is published once more.
+	answered := s.post(again)
+	for deadline := time.Now().Add(time.Minute); answered.status == http.StatusServiceUnavailable && time.Now().Before(deadline); {
+		answered = s.post(again)
+	}
+	if got := answered.accepted(t, 200); !got.Duplicate || got.Seq != 1 {
 		t.Errorf("answered %+v, want a duplicate of 1", got)
 	}
 }

@@ -20,6 +20,7 @@ import (
 // lie behind the first record that was touched, except for what narrows no
 // further than to its checkpoint.
 func TestRandomAttacksAreFound(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 7))
@@ -66,6 +67,7 @@ func TestRandomAttacksAreFound(t *testing.T) {
 }
 
 func TestAnInterruptedRunGoesOn(t *testing.T) {
+	t.Parallel()
 	s := newSigned(t, 700, sizes()...)
 	s.update("records", "status = 500", "idx = 5")
 	want := s.verify()
@@ -136,6 +138,7 @@ func asJSON(t *testing.T, v any) string {
 }
 
 func TestRetiredRecordsAreNotMissing(t *testing.T) {
+	t.Parallel()
 	retired := record.Record{ID: "operator.action/retired/1", Kind: record.OperatorAction, Tenant: "default", Action: record.ActionRetired, Actor: "ann",
 		Reason: "retention is over", Settings: record.Retirement{ID: "ret_1", Month: 202610, Parts: 1, Part: 1, Ranges: []record.IdxRange{{First: 0, Last: 255}}}.Settings()}
 	for name, c := range map[string]struct {

@@ -15,6 +15,7 @@ import (
 )
 
 func TestTheAuditViewsAnswerTheirQuestions(t *testing.T) {
+	t.Parallel()
 	_, conn := openScenario(t)
 	cases := []struct {
 		name, query string
@@ -64,6 +65,7 @@ func whole(t testing.TB) []ledger.Row {
 }
 
 func TestEachThingThatIsWrongIsNamedWithItsDelivery(t *testing.T) {
+	t.Parallel()
 	// Rows of one event: accepted, owed a, owed b, a 1, b 1, b 2; w2 begins at 6, w3 at 12.
 	cases := []struct {
 		name string
@@ -121,6 +123,7 @@ func TestEachThingThatIsWrongIsNamedWithItsDelivery(t *testing.T) {
 
 // A long period is asked in windows: whatever their size, each delivery counts once.
 func TestAPeriodThatIsAskedInWindowsCountsEachDeliveryOnce(t *testing.T) {
+	t.Parallel()
 	db, conn, _ := open(t)
 	s := &story{t: t}
 	const n = 300
@@ -176,6 +179,7 @@ func TestAPeriodThatIsAskedInWindowsCountsEachDeliveryOnce(t *testing.T) {
 }
 
 func TestOneEventsAttemptsAreReadFromFewBlocks(t *testing.T) {
+	t.Parallel()
 	db, conn, _ := open(t)
 	fill(t, conn, 400_000)
 	ids := lines(t, conn, "SELECT event_id FROM records WHERE kind = 'attempt' AND idx > 200000 ORDER BY idx LIMIT 1")
@@ -222,6 +226,7 @@ func BenchmarkQuestionOne(b *testing.B) {
 }
 
 func TestWhatIsNotKnownIsSaid(t *testing.T) {
+	t.Parallel()
 	db, _ := openScenario(t)
 	for _, c := range []struct {
 		f    audit.Filter

@@ -91,6 +91,7 @@ func row(t testing.TB, idx uint64, r record.Record) ledger.Row {
 }
 
 func TestEveryFieldOfTheRecordIsAColumnThatEqualsTheBody(t *testing.T) {
+	t.Parallel()
 	db, conn, _ := open(t)
 	var rows []ledger.Row
 	for i, kind := range record.Kinds() {
@@ -166,6 +167,7 @@ func same(got, want reflect.Value) bool {
 }
 
 func TestADateThatClickHouseCannotHoldIsStoredAsTheNearest(t *testing.T) {
+	t.Parallel()
 	db, conn, _ := open(t)
 	early := record.Record{ID: "1", Kind: record.EventAccepted, At: time.Unix(1_790_000_000, 0), Tenant: "t",
 		EventAt: time.Date(1, 2, 3, 0, 0, 0, 0, time.UTC), DeliverBy: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}

@@ -23,6 +23,7 @@ func check(t *testing.T, s *signed) (wrong, notes []string) {
 }
 
 func TestAChangeOfTheSchemaIsFoundAndNamed(t *testing.T) {
+	t.Parallel()
 	cases := []struct{ name, sql, want string }{
 		{"an ALIAS", "ALTER TABLE records MODIFY COLUMN error String ALIAS ''", "column error is defined as"},
 		{"an ALIAS becomes a column", "ALTER TABLE records MODIFY COLUMN detail String DEFAULT ''", "column detail is defined as"},
@@ -60,6 +61,7 @@ func TestAChangeOfTheSchemaIsFoundAndNamed(t *testing.T) {
 
 // Policies that are kept in the engine's configuration are seen as those in SQL.
 func TestWhatHidesRowsFromSomeReadersIsFound(t *testing.T) {
+	t.Parallel()
 	e := testkit.StartClickHouseWith(t, engine.Options{Dir: t.TempDir(), UsersXML: `<clickhouse>
 		<profiles><hiding><additional_table_filters>{'records':'status != 503'}</additional_table_filters></hiding></profiles>
 		<users><analyst><password></password><networks><ip>127.0.0.1</ip></networks><profile>hiding</profile>
@@ -76,6 +78,7 @@ func TestWhatHidesRowsFromSomeReadersIsFound(t *testing.T) {
 }
 
 func TestTuningIsOnlyNoted(t *testing.T) {
+	t.Parallel()
 	s := newSigned(t, 1)
 	s.sql("ALTER TABLE records MODIFY SETTING merge_with_ttl_timeout = 7")
 	s.sql("ALTER TABLE records COMMENT COLUMN status 'HTTP'")

@@ -25,6 +25,7 @@ func schemaPage(t *testing.T) string {
 var snippets = regexp.MustCompile("(?s)```(sh|sql)\n(.*?)```")
 
 func TestTheExamplesOfTheSchemaPageRun(t *testing.T) {
+	t.Parallel()
 	db, conn, d := open(t)
 	if err := db.Append(context.Background(), scenario(t)); err != nil {
 		t.Fatal(err)
@@ -92,6 +93,7 @@ func credentials(t *testing.T, dsn string) string {
 }
 
 func TestTheSchemaPageNamesEveryColumnAndNoOther(t *testing.T) {
+	t.Parallel()
 	_, conn, _ := open(t)
 	var documented []string
 	table := schemaPage(t)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestADeadLetterHasAnOwnerAClockAndEveryTryToTellPeople(t *testing.T) {
+	t.Parallel()
 	db, conn, _ := open(t)
 	s := &story{t: t}
 	const ep = "ep_a"

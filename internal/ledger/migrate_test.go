@@ -21,6 +21,7 @@ func within(d testkit.Database, database string) string {
 }
 
 func TestTheDatabaseIsMadeAndManyMigratorsAtOnceMakeOneSchema(t *testing.T) {
+	t.Parallel()
 	d := testkit.ClickHouse(t)
 	name := d.Name + "_new"
 	dsn := within(d, name)
@@ -75,6 +76,7 @@ func applied(t *testing.T) []string {
 }
 
 func TestANewerDatabaseIsRefusedAndLeftAlone(t *testing.T) {
+	t.Parallel()
 	db, conn, _ := open(t)
 	if err := conn.Exec(context.Background(), "INSERT INTO schema_versions (version, name) VALUES (9, 'from the future')"); err != nil {
 		t.Fatal(err)
@@ -86,6 +88,7 @@ func TestANewerDatabaseIsRefusedAndLeftAlone(t *testing.T) {
 }
 
 func TestAnErrorSaysWhatIsWrongAndWhetherToTryAgain(t *testing.T) {
+	t.Parallel()
 	d := testkit.ClickHouse(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

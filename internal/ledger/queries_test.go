@@ -82,6 +82,7 @@ var (
 )
 
 func TestEveryQuestionOfThePageHasItsAnswer(t *testing.T) {
+	t.Parallel()
 	d := analysts(t)
 	page, err := os.ReadFile("../../docs/queries.md")
 	if err != nil {
@@ -108,6 +109,7 @@ func TestEveryQuestionOfThePageHasItsAnswer(t *testing.T) {
 }
 
 func TestThePageOfQueriesShowsHowToAskOverHTTP(t *testing.T) {
+	t.Parallel()
 	d := analysts(t)
 	page, err := os.ReadFile("../../docs/queries.md")
 	if err != nil {
@@ -151,6 +153,7 @@ func TestThePageOfQueriesShowsHowToAskOverHTTP(t *testing.T) {
 }
 
 func TestTheDashboardOfTheLedgerRuns(t *testing.T) {
+	t.Parallel()
 	d := analysts(t)
 	b, err := os.ReadFile("../../deploy/grafana/ledger.json")
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 )
 
 func TestAListingOfDeliveriesFilters(t *testing.T) {
+	t.Parallel()
 	db, _ := openScenario(t)
 	cases := []struct {
 		name string
@@ -51,6 +52,7 @@ func TestAListingOfDeliveriesFilters(t *testing.T) {
 }
 
 func TestPagesOfDeliveriesAreDisjointAndComplete(t *testing.T) {
+	t.Parallel()
 	db, _, _ := open(t)
 	s := &story{t: t}
 	const n = 4500 // more than two chunks
@@ -94,6 +96,7 @@ func TestPagesOfDeliveriesAreDisjointAndComplete(t *testing.T) {
 }
 
 func TestADeliveryAnEventAndItsAttemptsAreFoundByTheirIDs(t *testing.T) {
+	t.Parallel()
 	db, _ := openScenario(t)
 	ctx := context.Background()
 	d, err := db.Delivery(ctx, "acme", "e2", "ep_a")
@@ -124,6 +127,7 @@ func TestADeliveryAnEventAndItsAttemptsAreFoundByTheirIDs(t *testing.T) {
 }
 
 func TestDeadLettersAreListedWithTheirResolution(t *testing.T) {
+	t.Parallel()
 	db, _ := openScenario(t)
 	for _, c := range []struct {
 		f    ledger.DeadLetterFilter
@@ -149,6 +153,7 @@ func TestDeadLettersAreListedWithTheirResolution(t *testing.T) {
 }
 
 func TestStatsCountAPeriod(t *testing.T) {
+	t.Parallel()
 	db, _ := openScenario(t)
 	got, err := db.Stats(context.Background(), "acme", "", noon, noon.Add(time.Hour))
 	if err != nil {
@@ -186,6 +191,7 @@ func TestJSONNamesAreTheColumns(t *testing.T) {
 }
 
 func TestViewsReadOnlyWhatTheIndicesLeave(t *testing.T) {
+	t.Parallel()
 	db, conn, _ := open(t)
 	s := &story{t: t}
 	for i := range 40_000 { // five granules

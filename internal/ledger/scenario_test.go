@@ -137,6 +137,7 @@ func openScenario(t testing.TB) (*ledger.DB, driver.Conn) {
 }
 
 func TestTheViewsSayWhatHappened(t *testing.T) {
+	t.Parallel()
 	_, conn := openScenario(t)
 	at := func(n int) string {
 		return noon.Add(time.Duration(n) * time.Second).Format("'2006-01-02 15:04:05.000000000'")

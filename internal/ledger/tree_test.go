@@ -30,6 +30,7 @@ func manyRecords(t testing.TB, db *ledger.DB, n int) []ledger.Row {
 }
 
 func TestTilesAreStoredOnceAndReadBack(t *testing.T) {
+	t.Parallel()
 	db, _, _ := open(t)
 	ctx := context.Background()
 	rows := manyRecords(t, db, 900)
@@ -110,6 +111,7 @@ func (noTiles) Tiles(_ context.Context, want []merkle.Tile) ([][]tlog.Hash, erro
 func equalHashes(a, b []tlog.Hash) bool { return bytes.Equal(merkle.Join(a), merkle.Join(b)) }
 
 func TestCheckpointsAndTheirSignaturesAreKeptOnce(t *testing.T) {
+	t.Parallel()
 	db, _, _ := open(t)
 	ctx := context.Background()
 	if _, err := db.CheckpointOver(ctx, 0); !errors.Is(err, ledger.ErrNotFound) {

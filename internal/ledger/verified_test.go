@@ -253,6 +253,7 @@ func wantFirst(t *testing.T, r verify.Report, n uint64, code verify.Code) {
 }
 
 func TestALedgerThatIsAsItWasSignedIsGood(t *testing.T) {
+	t.Parallel()
 	s := newSigned(t, 700, 100, 256, 300, 512, 600, 690)
 	r := s.verify()
 	if !r.Good || r.Read != 700 || r.Checkpoints.Agreed != 6 || r.Last == nil || r.Last.Size != 690 || r.Uncovered != 10 || len(r.Unproven) != 2 {
@@ -278,6 +279,7 @@ func TestALedgerThatIsAsItWasSignedIsGood(t *testing.T) {
 }
 
 func TestAnEmptyLedgerIsGood(t *testing.T) {
+	t.Parallel()
 	s := newSigned(t, 0)
 	if r := s.verify(); !r.Good || r.Ledger != 0 {
 		t.Errorf("got %+v", r)

@@ -20,6 +20,7 @@ func TestWhateverFailsBeforeOrAfterItTookEffect(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
 			h := newHarness(t)
 			rnd, faults := rand.New(rand.NewPCG(seed, 7)), rand.New(rand.NewPCG(seed, 8)) // the second is the sink's goroutine's
 			var injected atomic.Int64
@@ -51,6 +52,7 @@ func TestASinkThatDiesAtAnyStepIsFollowedByOneThatGoesOn(t *testing.T) {
 	for _, call := range []string{"Migrate", "Position", "IDs", "Turned", "Append", "Last"} {
 		for _, when := range []string{"before", "after"} {
 			t.Run(when+" "+call, func(t *testing.T) {
+				t.Parallel()
 				h := newHarness(t)
 				batches := func(o *ledgersink.Options) { o.BatchRecords = 10 }
 				h.publish(20)
@@ -118,6 +120,7 @@ func (l *lateInsert) Append(ctx context.Context, rows []ledger.Row) error {
 }
 
 func TestAnInsertThatLandsLateIsNotDoubled(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	h.publish(40)
 	r := h.start(&faulty{Ledger: &lateInsert{Ledger: h.db()}}, func(o *ledgersink.Options) { o.BatchRecords = 10 })
@@ -179,6 +182,7 @@ func TestNATSThatIsStoppedOrKilled(t *testing.T) {
 }
 
 func TestClickHouseThatIsAwayIsWaitedForAndSaidOnce(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	var away atomic.Bool
 	away.Store(true)

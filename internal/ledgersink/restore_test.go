@@ -39,6 +39,7 @@ func backedUp(t *testing.T, n int) *harness {
 }
 
 func TestARestoredLedgerGetsItsTailFromTheStream(t *testing.T) {
+	t.Parallel()
 	h := backedUp(t, 400)
 	if err := h.db().Restore(t.Context(), "File('b')"); err != nil {
 		t.Fatal(err)
@@ -53,8 +54,10 @@ func TestARestoredLedgerGetsItsTailFromTheStream(t *testing.T) {
 }
 
 func TestWhatNeitherBackupNorStreamHasIsAGapOnRecord(t *testing.T) {
+	t.Parallel()
 	for name, restore := range map[string]bool{"from a backup": true, "from nothing": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := backedUp(t, 400)
 			first := 1
 			if restore {

@@ -32,6 +32,7 @@ func TestEveryRecordIsStoredOnceAndInOrder(t *testing.T) {
 }
 
 func TestARecordThatComesAgainIsStoredOnce(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	h.publish(30)
 	for _, f := range h.sent[5:15] { // without Nats-Msg-Id LEDGER takes them as new
@@ -59,6 +60,7 @@ func TestARecordThatComesAgainIsStoredOnce(t *testing.T) {
 }
 
 func TestWhatIsNoRecordIsKeptAsItCameAndStopsNothing(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	h.publish(3)
 	future := `{"v":2,"id":"from-the-future","kind":"attempt","at":"2026-11-02T00:00:00Z","tenant":"acme","status":204,"new_field":1}`
@@ -104,6 +106,7 @@ func TestWhatIsNoRecordIsKeptAsItCameAndStopsNothing(t *testing.T) {
 }
 
 func TestABatchOfSeveralMonthsIsInsertedMonthByMonth(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	var records []record.Record
 	for i := range 20 {
@@ -127,6 +130,7 @@ func TestABatchOfSeveralMonthsIsInsertedMonthByMonth(t *testing.T) {
 }
 
 func TestABatchThatIsTooMuchIsSplit(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	h.publish(100)
 	f := &faulty{Ledger: h.db()}
@@ -152,6 +156,7 @@ func (l tooMuch) Append(ctx context.Context, rows []ledger.Row) error {
 func (l tooMuch) asFaulty() *faulty { return &faulty{Ledger: l} }
 
 func TestAGapInTheStreamIsAnAlarmAndARecord(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	h.publish(5)
 	lost := nats.NewMsg(streams.LedgerSubject("operator.action", "gone"))
@@ -193,6 +198,7 @@ func TestAGapInTheStreamIsAnAlarmAndARecord(t *testing.T) {
 }
 
 func TestTheStreamIsTrimmedOnlyBehindWhatIsStoredAndOld(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	h.publish(100)
 	trimmed := func() uint64 {

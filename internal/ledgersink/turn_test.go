@@ -68,6 +68,7 @@ func TestAStreamThatLostItsTailAndUsesSequencesAgain(t *testing.T) {
 		{"all of the tail comes again, in another order", true, []int{90, 80, 70, 60}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			h := newHarness(t)
 			small := func(o *ledgersink.Options) { o.BatchRecords = 13 }
 			h.publish(60)
@@ -100,9 +101,11 @@ func TestAStreamThatLostItsTailAndUsesSequencesAgain(t *testing.T) {
 }
 
 func TestAStreamThatWasMadeAnew(t *testing.T) {
+	t.Parallel()
 	for _, alive := range []bool{false, true} {
 		name := map[bool]string{false: "the sink is down", true: "the sink lives through it"}[alive]
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newHarness(t)
 			r := h.start(&faulty{Ledger: h.db()}, nil)
 			h.publish(50)

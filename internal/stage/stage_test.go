@@ -40,10 +40,20 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// makeConsumer repeats what the server refuses: the state of one that was just
+// deleted may still be on its way to the disk, and into the way of its successor's.
 func (r *rig) makeConsumer() {
-	_, err := r.js.CreateConsumer(r.t.Context(), stream, jetstream.ConsumerConfig{Durable: consumer, AckPolicy: jetstream.AckExplicitPolicy,
-		AckWait: ackWait, MaxAckPending: -1})
-	must(r.t, err)
+	r.t.Helper()
+	for deadline := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+		_, err := r.js.CreateConsumer(r.t.Context(), stream, jetstream.ConsumerConfig{Durable: consumer, AckPolicy: jetstream.AckExplicitPolicy,
+			AckWait: ackWait, MaxAckPending: -1})
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatal(err)
+		}
+	}
 }
 
 func (r *rig) publish(n int) {

@@ -58,6 +58,10 @@ type Database struct {
 	HTTPAddr string // "host:port"
 }
 
+// sharedUsers spares the shared engine the wait for its disk at each of the
+// hundred files that a schema is: nothing reads its data after it has ended.
+const sharedUsers = `<clickhouse><profiles><default><fsync_metadata>0</fsync_metadata></default></profiles></clickhouse>`
+
 // ClickHouse makes a database of its own for t in an engine that all tests of
 // the binary share, and drops it at t's end. A missing engine fails the test
 // and names the command that fetches one. The package needs Main.
@@ -71,7 +75,7 @@ func ClickHouse(t testing.TB) Database {
 			t.Fatalf("testkit: %v", err)
 		}
 		shared.dir = dir
-		shared.engine = start(t, engine.Options{Dir: dir})
+		shared.engine = start(t, engine.Options{Dir: dir, UsersXML: sharedUsers})
 	}
 	name := fmt.Sprintf("test_%d", shared.next.Add(1))
 	run(t, shared.engine, "CREATE DATABASE "+name)

@@ -241,9 +241,12 @@ func (s *Server) end() {
 	}
 }
 
-// natsProgram builds the server once per version and user. Two tests that
+// natsProgram is the server's file; a test binary asks go for it once.
+var natsProgram = sync.OnceValues(buildNATS)
+
+// buildNATS builds the server once per version and user. Two tests that
 // build it at the same time both win: the file is renamed into place.
-func natsProgram() (string, error) {
+func buildNATS() (string, error) {
 	version, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", natsModule).Output()
 	if err != nil {
 		return "", fmt.Errorf("go list: %w", err)

@@ -107,6 +107,7 @@ func TestALedgerThatWasPutBackIsNotSignedUntilItHasItsTailAgain(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []string{"by the stream", "by ClickHouse", "by the process"} {
 		t.Run("the checkpoint is kept "+kept, func(t *testing.T) {
+			t.Parallel()
 			h := newHarness(t)
 			r := h.start(h.db, nil)
 			r.Landed(h.append(400))
@@ -307,6 +308,7 @@ func TestALogThatDiesAtAnyStepIsFollowedByOneThatGoesOn(t *testing.T) {
 	for _, call := range []string{"Tiled", "TileHashes", "Entries", "AppendTiles", "LastCheckpoint", "AppendCheckpoint"} {
 		for _, when := range []string{"before", "after"} {
 			t.Run(when+" "+call, func(t *testing.T) {
+				t.Parallel()
 				h := newHarness(t)
 				r := h.start(h.db, nil)
 				first := 300

@@ -125,6 +125,7 @@ func TestAWitnessThatMisbehavesOrIsAwayDelaysNothingAndNothingOfItIsKept(t *test
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newHarness(t)
 			b, w := newBadWitness(t)
 			b.say(func(w http.ResponseWriter, _ string) bool { return answer(b, w) })

@@ -33,6 +33,7 @@ func (b *bench) eventID(seq uint64) string {
 }
 
 func TestAnEventThatIsExpandedAgainIsOwedToThoseWhoMatchedAtFirst(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	was, now := newReceiver(t, ok), newReceiver(t, ok)
 	owed, gone := b.endpoint(was), b.endpoint(newReceiver(t, ok))
@@ -62,6 +63,7 @@ func TestAnEventThatIsExpandedAgainIsOwedToThoseWhoMatchedAtFirst(t *testing.T) 
 }
 
 func TestAnEventThatIsExpandedAgainStaysUnmatched(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	seq := b.publish("default", "evt-1", "order.paid", "1").Sequence
 	b.decided(record.Record{ID: b.eventID(seq), Kind: record.EventUnmatched, EventID: "evt-1", EventSeq: seq})
@@ -80,6 +82,7 @@ func TestAnEventThatIsExpandedAgainStaysUnmatched(t *testing.T) {
 }
 
 func TestAnEventThatIsExpandedAgainAfterLEDGERForgotItStaysAsItWas(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	shortMemory(b, streams.Ledger)
 	c, err := b.js.Consumer(t.Context(), streams.Events, streams.FanoutConsumer)
@@ -116,6 +119,7 @@ func (b *bench) stored(t *testing.T, stream, consumer string) {
 }
 
 func TestAReplayThatIsExpandedAgainStaysWhatItBecame(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		before record.Kind
 		state  registry.State

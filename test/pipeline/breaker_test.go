@@ -39,6 +39,7 @@ func opened(t *testing.T, metrics *prometheus.Registry, want int) {
 }
 
 func TestAnEndpointThatKeepsFailingIsProbedOnlyAndLosesNoDelivery(t *testing.T) {
+	t.Parallel()
 	const events = 20
 	b := newBench(t)
 	var healthy atomic.Bool

@@ -15,6 +15,7 @@ import (
 // is wrong, and whichever way, it is made when it is due; and a deadline that the
 // server's clock started is not over because ours is ahead.
 func TestClocksThatAreApartMakeNothingEarlyAndGiveNothingUp(t *testing.T) {
+	t.Parallel()
 	const delay = 3 * time.Second
 	for name, skew := range map[string]time.Duration{"an hour ahead": time.Hour, "an hour behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -79,6 +79,7 @@ func (m *mutual) wait(t *testing.T, n int) {
 // work on many deliveries to it: every attempt after the change is made with
 // the new ones, by both.
 func TestAChangeOfCredentialsTakesEffectAtTheNextAttemptInEveryDispatcher(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ca := testkit.NewCA(t, "ours")
 	m := newMutual(t, ca)
@@ -137,6 +138,7 @@ func TestAChangeOfCredentialsTakesEffectAtTheNextAttemptInEveryDispatcher(t *tes
 }
 
 func TestWithoutTheKeyDeliveriesWaitAndNothingIsSpent(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	wrong := testkit.Keys(t)
 	r := newReceiver(t, ok)
@@ -195,6 +197,7 @@ func waitFor(t *testing.T, cond func() bool) {
 // Rotation while events flow: every request verifies with the secret that the
 // receiver has, whichever of the three it is.
 func TestASecondRotationInsideTheOverlapKeepsEveryOlderSecretToItsOwnEnd(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ctl := b.control(b.keys)
 	r := newReceiver(t, ok)
@@ -236,6 +239,7 @@ func TestASecondRotationInsideTheOverlapKeepsEveryOlderSecretToItsOwnEnd(t *test
 }
 
 func TestATokenEndpointThatFailsIsOnRecordAndThenTheDeliveryGoesOn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ca := testkit.NewCA(t, "ours")
 	cert := ca.Server(time.Now().Add(time.Hour)).TLS(t)
@@ -276,6 +280,7 @@ func TestATokenEndpointThatFailsIsOnRecordAndThenTheDeliveryGoesOn(t *testing.T)
 
 // A key that is rotated and endpoints that are resealed while everything runs.
 func TestKeysAreRotatedAndEndpointsResealedWhileEventsFlow(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	path := t.TempDir() + "/secrets.key"
 	_, err := sealed.CreateFile(path)
@@ -319,6 +324,7 @@ func TestKeysAreRotatedAndEndpointsResealedWhileEventsFlow(t *testing.T) {
 // What an older version stored in the clear never signs; sealing it leaves no
 // copy behind.
 func TestASecretInTheClearIsSealedAndItsCopiesAreRemoved(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, ok)
 	e := b.endpoint(r)

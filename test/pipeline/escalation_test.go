@@ -51,6 +51,7 @@ func (b *bench) asked(id string) escalation.Trouble {
 }
 
 func TestADeadLetterAsksForPeopleToBeToldBeforeItsDeliveryIsOver(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, status(422))
 	e := b.endpoint(r)
@@ -74,6 +75,7 @@ func TestADeadLetterAsksForPeopleToBeToldBeforeItsDeliveryIsOver(t *testing.T) {
 }
 
 func TestARejectedEventAsksForPeopleToBeTold(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.fanout()
 	b.publishRaw(streams.EventSubject("default", "order.paid"), "evt-1", `{"id":"evt-1","type":"order.paid","timestamp":"2026-08-19T15:10:00Z"}`)
@@ -84,6 +86,7 @@ func TestARejectedEventAsksForPeopleToBeTold(t *testing.T) {
 }
 
 func TestADispatcherThatDiedBeforeItAskedForPeopleHasItAsked(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, ok)
 	c := newCrash(b, b.endpoint(r))
@@ -108,6 +111,7 @@ func TestADispatcherThatDiedBeforeItAskedForPeopleHasItAsked(t *testing.T) {
 }
 
 func TestADeliveryIsNotOverWhilePeopleCannotBeAsked(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	s, err := b.js.Stream(t.Context(), streams.Escalations)
 	must(t, err)

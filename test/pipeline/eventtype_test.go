@@ -10,6 +10,7 @@ import (
 )
 
 func TestAnEventTypesDeadlineAndPolicyHoldFromTheNextEventOn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, status(http.StatusServiceUnavailable))
 	b.endpoint(r, func(e *registry.Endpoint) { e.Policy, e.DeliverWithin = nil, time.Hour })
@@ -51,6 +52,7 @@ func TestAnEventTypesDeadlineAndPolicyHoldFromTheNextEventOn(t *testing.T) {
 }
 
 func TestAPolicyThatChangesDuringADeliveryHoldsFromItsNextAttemptOn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, status(http.StatusServiceUnavailable))
 	b.endpoint(r, func(e *registry.Endpoint) { e.Policy = nil })

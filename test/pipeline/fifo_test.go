@@ -26,6 +26,7 @@ func (b *bench) mortal() (kill func()) {
 func fifo(e *registry.Endpoint) { e.Ordering = registry.FIFO }
 
 func TestAnEndpointThatKeepsOrderGetsEventsInTheOrderOfEvents(t *testing.T) {
+	t.Parallel()
 	const events = 80
 	b := newBench(t)
 	r := newReceiver(t, func(w http.ResponseWriter, _ request) {
@@ -93,6 +94,7 @@ func TestAnEndpointThatKeepsOrderGetsEventsInTheOrderOfEvents(t *testing.T) {
 }
 
 func TestTheHeadOfAnEndpointThatKeepsOrderBlocksUntilItsBudgetIsSpent(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, func(w http.ResponseWriter, q request) {
 		if q.id == "first" {

@@ -24,6 +24,7 @@ func (b *bench) set(e registry.Endpoint, state registry.State) {
 // What a dispatcher left behind is settled before a delivery is given up, also
 // when nothing more may be sent to the endpoint.
 func TestADeliveryIsNotGivenUpOverAnAttemptThatIsNotSettled(t *testing.T) {
+	t.Parallel()
 	for _, state := range []registry.State{registry.Disabled, registry.Deleted} {
 		for _, delivered := range []bool{false, true} {
 			t.Run(fmt.Sprintf("the endpoint is %s, the attempt on record as delivered: %v", state, delivered), func(t *testing.T) {
@@ -62,6 +63,7 @@ func TestADeliveryIsNotGivenUpOverAnAttemptThatIsNotSettled(t *testing.T) {
 }
 
 func TestADeliveryThatWasGivenUpStaysSoAndLeavesNoHoleInTheNumbers(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, ok)
 	e := b.endpoint(r)
@@ -104,6 +106,7 @@ func TestADeliveryThatWasGivenUpStaysSoAndLeavesNoHoleInTheNumbers(t *testing.T)
 // out what is on record, not what it has seen since: else the delivery would
 // end twice.
 func TestADispatcherThatWasTakenForDeadDecidesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	shortAckWait(b)
 	asked, answer := make(chan struct{}), make(chan struct{})
@@ -157,6 +160,7 @@ func shortAckWait(b *bench) {
 // What is true when a request starts counts, not what was true when its
 // delivery began to wait for a place at the endpoint.
 func TestADeliveryThatWaitedForItsPlaceIsNotSentToAnEndpointDisabledMeanwhile(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	asked, answer := make(chan struct{}, 2), make(chan struct{})
 	r := newReceiver(t, func(http.ResponseWriter, request) { asked <- struct{}{}; <-answer })
@@ -189,6 +193,7 @@ func TestADeliveryThatWaitedForItsPlaceIsNotSentToAnEndpointDisabledMeanwhile(t 
 // An endpoint that was enabled before a delivery came is called, also when the
 // dispatcher has not heard of it yet: giving up is for good.
 func TestADispatcherThatHasNotHeardThatAnEndpointIsEnabledAsksBeforeItGivesUp(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, ok)
 	e := b.endpoint(r)

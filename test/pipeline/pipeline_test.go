@@ -19,6 +19,7 @@ import (
 )
 
 func TestEventsPublishedTwiceAreDeliveredOnceToEachEndpoint(t *testing.T) {
+	t.Parallel()
 	const events = 300
 	b := newBench(t)
 	receivers := []*receiver{newReceiver(t, ok), newReceiver(t, ok), newReceiver(t, ok)}
@@ -65,6 +66,7 @@ func TestEventsPublishedTwiceAreDeliveredOnceToEachEndpoint(t *testing.T) {
 }
 
 func TestAReceiverThatFailsTwiceSeesAttemptsOneTwoThreeOnSchedule(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var n atomic.Int32
 	r := newReceiver(t, func(w http.ResponseWriter, _ request) {
@@ -105,6 +107,7 @@ func TestAReceiverThatFailsTwiceSeesAttemptsOneTwoThreeOnSchedule(t *testing.T) 
 }
 
 func TestHowDeliveriesEnd(t *testing.T) {
+	t.Parallel()
 	hang := func(w http.ResponseWriter, r request) {
 		<-time.After(5 * time.Second) // answers long after the endpoint's timeout
 		w.WriteHeader(http.StatusOK)
@@ -168,6 +171,7 @@ func TestHowDeliveriesEnd(t *testing.T) {
 }
 
 func TestAnEndpointThatIsGoneIsDisabled(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, status(http.StatusGone))
 	e := b.endpoint(r)
@@ -193,6 +197,7 @@ func TestAnEndpointThatIsGoneIsDisabled(t *testing.T) {
 }
 
 func TestDataArrivesByteForByte(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../../testdata/*.json")
 	must(t, err)
 	if len(files) < 10 {
@@ -223,6 +228,7 @@ func TestDataArrivesByteForByte(t *testing.T) {
 }
 
 func TestTenantsNeverSeeEachOther(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	ours, theirs := newReceiver(t, ok), newReceiver(t, ok)
 	b.endpoint(ours, func(e *registry.Endpoint) { e.Tenant = "ours" })
@@ -240,6 +246,7 @@ func TestTenantsNeverSeeEachOther(t *testing.T) {
 }
 
 func TestAnInvalidEventIsOnRecordAndWedgesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, ok)
 	b.endpoint(r)
@@ -272,6 +279,7 @@ func TestAnInvalidEventIsOnRecordAndWedgesNothing(t *testing.T) {
 }
 
 func TestAnEndpointAtItsCapGetsNoMoreAtOnceAndDelaysNobody(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var now, most atomic.Int32
 	release := make(chan struct{})
@@ -303,6 +311,7 @@ func TestAnEndpointAtItsCapGetsNoMoreAtOnceAndDelaysNobody(t *testing.T) {
 }
 
 func TestAChangeOfAnEndpointTakesEffectAtItsNextAttempt(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	first := newReceiver(t, status(500))
 	second := newReceiver(t, ok)
@@ -327,6 +336,7 @@ func TestAChangeOfAnEndpointTakesEffectAtItsNextAttempt(t *testing.T) {
 }
 
 func TestADeliveryToADisabledOrDeletedEndpointEndsWithAReason(t *testing.T) {
+	t.Parallel()
 	for state, reason := range map[registry.State]string{registry.Disabled: "endpoint_disabled", registry.Deleted: "endpoint_deleted"} {
 		t.Run(string(state), func(t *testing.T) {
 			t.Parallel()

@@ -28,6 +28,7 @@ func (b *bench) ask(seq uint64, event string, targets ...replay.Target) replay.R
 }
 
 func TestAReplayKeepsTheIdGoesOnCountingAndIsOnRecord(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, ok)
 	e := b.endpoint(r)
@@ -51,6 +52,7 @@ func TestAReplayKeepsTheIdGoesOnCountingAndIsOnRecord(t *testing.T) {
 }
 
 func TestAReplayThatCannotBeCarriedOutEndsWithAReason(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t, ok)
 	gone := b.endpoint(r, func(e *registry.Endpoint) { e.Types = []string{"other"} })
@@ -87,6 +89,7 @@ func TestAReplayThatCannotBeCarriedOutEndsWithAReason(t *testing.T) {
 }
 
 func TestATestEventGoesToItsEndpointAlone(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	tested, other := newReceiver(t, ok), newReceiver(t, ok)
 	e := b.endpoint(tested, func(e *registry.Endpoint) { e.Types = []string{"nothing.like.it"} })

@@ -51,6 +51,7 @@ func nameserver(t *testing.T) string {
 }
 
 func TestWhenDNSIsGoneDeliveriesAreRetriedAndMadeOnceItIsBack(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	address := nameserver(t)
 	var back atomic.Bool
@@ -87,6 +88,7 @@ func TestWhenDNSIsGoneDeliveriesAreRetriedAndMadeOnceItIsBack(t *testing.T) {
 // A full LEDGER stops the pipeline rather than lose a fact: no request is made
 // that could not be put on record, and everything goes on once there is room.
 func TestAFullLEDGERStopsThePipelineAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	limit := func(bytes int64) {
 		s, err := b.js.Stream(t.Context(), streams.Ledger)

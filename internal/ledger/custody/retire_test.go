@@ -172,6 +172,7 @@ func (w *world) hold(h custody.Hold) custody.Hold {
 }
 
 func TestOnlyWhatIsOldAndProvenIsRetired(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.old()
 	for _, c := range w.retire() {
@@ -213,6 +214,7 @@ func TestOnlyWhatIsOldAndProvenIsRetired(t *testing.T) {
 }
 
 func TestAHoldKeepsEveryMonthThatItTouches(t *testing.T) {
+	t.Parallel()
 	day := func(s string) time.Time { d, _ := time.Parse("2006-01-02", s); return d }
 	for name, c := range map[string]struct {
 		hold custody.Hold
@@ -248,6 +250,7 @@ func TestAHoldKeepsEveryMonthThatItTouches(t *testing.T) {
 }
 
 func TestARetirementThatWasInterruptedIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.old()
 	w.prove()
@@ -269,6 +272,7 @@ func TestARetirementThatWasInterruptedIsTakenUpAgain(t *testing.T) {
 }
 
 func TestAHoldThatComesWhileAMonthIsBeingRetiredWins(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.old()
 	w.prove()
@@ -297,6 +301,7 @@ func TestAHoldThatComesWhileAMonthIsBeingRetiredWins(t *testing.T) {
 }
 
 func TestSettingsInForceStay(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	change := func(at, action string, revision uint64) {
 		w.say(at, record.Record{Kind: record.EndpointChanged, EndpointID: "ep_1", Action: action, EndpointRevision: revision})
@@ -312,6 +317,7 @@ func TestSettingsInForceStay(t *testing.T) {
 }
 
 func TestNothingHasATTL(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.await(0)
 	w.old()

@@ -11,6 +11,7 @@ import (
 
 // Who waits for a checkpoint, say, has more time than an analyst's question.
 func TestAQuestionMayBeAskedWithMorePatienceThanItsUserHas(t *testing.T) {
+	t.Parallel()
 	d := deployWith(t, roles.EmbeddedXML("waybill", map[string]string{owner: "x"}), map[string]string{owner: "x"})
 	db := mustNew(t, d.e.DSN("default", "waybill"))
 	long, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

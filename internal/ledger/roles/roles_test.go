@@ -42,8 +42,6 @@ func deploy(t *testing.T) *deployment {
 func deployWith(t *testing.T, users string, pass map[string]string) *deployment {
 	t.Helper()
 	d := &deployment{t: t, dir: t.TempDir(), pass: pass}
-	// A secret of the process that runs the engine.
-	t.Setenv("WAYBILL_SECRETS_KEY", "of this test")
 	d.e = testkit.StartClickHouseWith(t, engine.Options{Dir: d.dir, User: owner, Password: d.pass[owner],
 		UsersXML: users, ConfigXML: roles.EngineXML(d.dir)})
 	d.makeDatabase()
@@ -108,6 +106,7 @@ func (d *deployment) refuse(user, statement string) {
 }
 
 func TestNobodyMayChangeWhatWasRecorded(t *testing.T) {
+	t.Parallel()
 	d := deploy(t)
 	d.must(owner, "SYSTEM FLUSH LOGS") // makes query_log
 	d.must(owner, "BACKUP TABLE records TO File('b')")
@@ -151,6 +150,7 @@ func TestNobodyMayChangeWhatWasRecorded(t *testing.T) {
 
 // A client's driver turns its deadline into max_execution_time.
 func TestADeadlineBeyondAUsersLimitIsNoReasonToRefuse(t *testing.T) {
+	t.Parallel()
 	d := deploy(t)
 	for user, password := range map[string]string{"": "", roles.Analyst: d.pass[roles.Analyst]} {
 		db, err := ledger.New(allinone.EngineDSN(d.e.NativeAddr(), user, password))
@@ -170,6 +170,7 @@ func TestADeadlineBeyondAUsersLimitIsNoReasonToRefuse(t *testing.T) {
 }
 
 func TestEachRoleCanDoItsWork(t *testing.T) {
+	t.Parallel()
 	d := deploy(t)
 	for _, user := range []string{"default", roles.Analyst, roles.Auditor} {
 		for _, view := range []string{"records", "events", "deliveries", "attempts", "dead_letters", "escalations", "replays", "endpoint_history", "completeness", "tiles", "checkpoints", "checkpoint_signatures", "schema_versions"} {
@@ -201,6 +202,7 @@ func TestEachRoleCanDoItsWork(t *testing.T) {
 }
 
 func TestTheMigratorMakesTheSchemaAndTheSinkUsesIt(t *testing.T) {
+	t.Parallel()
 	d := deploy(t)
 	d.must(owner, "DROP DATABASE waybill SYNC")
 	dsn := func(user string) string {
@@ -255,6 +257,7 @@ func mustOpen(t *testing.T, dsn string) *ledger.DB {
 }
 
 func TestLimitsCannotBeLifted(t *testing.T) {
+	t.Parallel()
 	d := deploy(t)
 	for _, user := range []string{"default", roles.Analyst} {
 		for _, s := range []string{"max_execution_time = 0", "max_execution_time = 61", "max_memory_usage = 0", "max_memory_usage = 99000000000", "max_memory_usage_for_user = 0",
@@ -280,6 +283,7 @@ func TestLimitsCannotBeLifted(t *testing.T) {
 // The library opens its ports as user "default", so that user can close them.
 // They must be open again soon.
 func TestPortsThatWereClosedAreOpenedAgain(t *testing.T) {
+	t.Parallel()
 	gone := make(chan error, 4)
 	d := &deployment{t: t, dir: t.TempDir(), pass: map[string]string{owner: "x"}}
 	d.e = testkit.StartClickHouseWith(t, engine.Options{Dir: d.dir, User: owner, Password: "x", UsersXML: roles.EmbeddedXML("waybill", d.pass),
@@ -296,6 +300,7 @@ func TestPortsThatWereClosedAreOpenedAgain(t *testing.T) {
 // To the library any user is whoever runs clickhouse-local, and may read files. A
 // kernel that can confine the engine does; on another the engine says so.
 func TestAQueryReadsNoFileOfTheMachine(t *testing.T) {
+	t.Parallel()
 	d := deploy(t)
 	if _, answer := d.ask("default", "SELECT file('/proc/self/environ')"); strings.Contains(answer, "of this test") {
 		t.Error("a query reads the secrets in the environment")

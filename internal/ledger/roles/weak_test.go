@@ -10,6 +10,7 @@ import (
 )
 
 func TestWeaknessesAreFoundAndAStrongDeploymentHasNone(t *testing.T) {
+	t.Parallel()
 	d := deploy(t)
 	u := url.URL{Scheme: "clickhouse", User: url.UserPassword(roles.Auditor, d.pass[roles.Auditor]), Host: d.e.NativeAddr(), Path: "/waybill"}
 	db, err := ledger.New(u.String())
@@ -47,6 +48,7 @@ func TestWeaknessesAreFoundAndAStrongDeploymentHasNone(t *testing.T) {
 }
 
 func TestUsersWithMoreRightsThanTheyNeedAreFound(t *testing.T) {
+	t.Parallel()
 	users := strings.Replace(roles.EmbeddedXML("waybill", map[string]string{roles.Auditor: "a"}), "<query>GRANT SYSTEM LISTEN ON *.*</query>",
 		"<query>GRANT SYSTEM LISTEN ON *.*</query><query>GRANT ALTER DELETE, DROP TABLE ON waybill.*</query>", 1)
 	d := deployWith(t, users, map[string]string{owner: "of the owner", roles.Auditor: "a"})

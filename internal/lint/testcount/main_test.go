@@ -36,7 +36,7 @@ func TestTheCountAndTheStatusSayWhatHappened(t *testing.T) {
 			t.Setenv("GOFLAGS", "-mod=mod")
 			t.Setenv("GOPROXY", "off")
 			var out strings.Builder
-			if got := run(context.Background(), []string{dir}, []string{"./..."}, 3, &out); got != c.status {
+			if got := run(context.Background(), []string{dir}, nil, nil, 3, &out); got != c.status {
 				t.Errorf("status %d, want %d", got, c.status)
 			}
 			for _, want := range c.want {
@@ -59,10 +59,31 @@ func TestOneBrokenModuleFailsTheRunOfAll(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if got := run(context.Background(), []string{good, filepath.Join(good, "missing")}, []string{"./..."}, 3, &out); got != 1 {
+	if got := run(context.Background(), []string{good, filepath.Join(good, "missing")}, nil, nil, 3, &out); got != 1 {
 		t.Errorf("status %d, want 1; output:\n%s", got, &out)
 	}
 	if !strings.Contains(out.String(), "1 passed, ") {
 		t.Errorf("the good module was not counted:\n%s", &out)
+	}
+}
+
+func TestThoseThatAreNamedRunFirst(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module x\n\ngo 1.26\n", "a/x_test.go": "package x\nimport \"testing\"\nfunc TestOne(*testing.T) {}",
+		"b/x_test.go": "package x\nimport \"testing\"\nfunc TestOne(*testing.T) {}"} {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	if got := run(context.Background(), []string{dir}, []string{"./b"}, []string{"-p", "1"}, 3, &out); got != 0 {
+		t.Errorf("status %d", got)
+	}
+	a, b := strings.Index(out.String(), "pass x/a"), strings.Index(out.String(), "pass x/b")
+	if b < 0 || a < b || !strings.Contains(out.String(), "2 passed, 0 failed") {
+		t.Errorf("each once, b before a:\n%s", &out)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -31,29 +32,46 @@ type timed struct {
 
 // report counts tests as they end. A test with subtests counts as one more.
 type report struct {
-	out     io.Writer
-	passed  int
-	failed  []test // those that were skipped, too
-	builds  []string
-	took    []timed
+	mu     sync.Mutex // guards what follows: modules run beside each other
+	out    io.Writer
+	passed int
+	failed []test // those that were skipped, too
+	builds []string
+	took   []timed
+}
+
+func (r *report) failures() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.failed) + len(r.builds)
+}
+
+func (r *report) say(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(r.out, format, args...)
+}
+
+// module is one go test.
+type module struct {
+	*report
 	pending map[test][]string // output of tests, and of packages, that have not ended
 }
 
-func (r *report) failures() int { return len(r.failed) + len(r.builds) }
-
 // read takes the events of one go test until its end.
-func (r *report) read(events io.Reader) error {
-	r.pending = map[test][]string{}
+func (r *module) read(events io.Reader) error {
 	lines := bufio.NewScanner(events)
 	lines.Buffer(nil, 16<<20) // a test may print its whole input
 	for lines.Scan() {
 		var e event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			fmt.Fprintln(r.out, lines.Text()) // go itself speaks
+			r.say("%s\n", lines.Text()) // go itself speaks
 			continue
 		}
 		r.take(e)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	// A package whose process was killed leaves its tests without an end.
 	for t := range r.pending {
 		if t.name != "" {
@@ -63,7 +81,9 @@ func (r *report) read(events io.Reader) error {
 	return lines.Err()
 }
 
-func (r *report) take(e event) {
+func (r *module) take(e event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	t := test{e.Package, e.Test}
 	switch e.Action {
 	case "run":
@@ -93,13 +113,13 @@ func (r *report) take(e event) {
 }
 
 // fail shows a test that did not pass, with what it printed.
-func (r *report) fail(t test, why string) {
+func (r *module) fail(t test, why string) {
 	fmt.Fprintf(r.out, "\n--- %s %s %s\n%s", short(t.pkg), t.name, why, strings.Join(r.pending[t], ""))
 	r.failed = append(r.failed, t)
 	delete(r.pending, t)
 }
 
-func (r *report) endPackage(e event) {
+func (r *module) endPackage(e event) {
 	t := test{pkg: e.Package}
 	if e.Action == "fail" {
 		// Its own output tells of a panic, a race or a failed TestMain.
@@ -132,7 +152,7 @@ func (r *report) finish(slowest int, took time.Duration) {
 	for _, b := range r.builds {
 		fmt.Fprintf(r.out, "failed: %s does not build\n", b)
 	}
-	fmt.Fprintf(r.out, "took %s\n%d passed, %d failed\n", took.Round(100*time.Millisecond), r.passed, r.failures())
+	fmt.Fprintf(r.out, "took %s\n%d passed, %d failed\n", took.Round(100*time.Millisecond), r.passed, len(r.failed)+len(r.builds))
 }
 
 // short drops what all packages have in common.
