@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/ClickHouse/ch-go/proto"
 )
@@ -75,6 +74,7 @@ type texts struct {
 	dictionary   proto.ColLowCardinalityRaw
 	words        proto.ColStr // of dictionary
 	isDictionary bool
+	literal      bool // every string is known to be
 }
 
 func newTexts(value func(*Row) []byte) *texts {
@@ -121,6 +121,7 @@ func (c *texts) DecodeState(r *proto.Reader) error {
 }
 
 func (c *texts) DecodeColumn(r *proto.Reader, rows int) error {
+	c.literal = false
 	if !c.isDictionary {
 		return readStrings(r, rows, &c.plainStrings)
 	}
@@ -135,6 +136,7 @@ func (c *texts) DecodeColumn(r *proto.Reader, rows int) error {
 		}
 		c.plainStrings.Pos = append(c.plainStrings.Pos, c.words.Pos[k])
 	}
+	c.literal = !slices.ContainsFunc(c.words.Pos, func(p proto.Position) bool { return !isLiteral(c.words.Buf[p.Start:p.End]) })
 	return nil
 }
 
@@ -204,7 +206,7 @@ func (c *texts) front(i int, rest []byte) int {
 	if len(rest) <= end || rest[0] != '"' || rest[end] != '"' || !bytes.Equal(rest[1:end], got) {
 		return 0
 	}
-	if ordinary(got) < len(got) || !utf8.Valid(got) { // it may stand for something else
+	if !c.literal && !isLiteral(got) {
 		return 0
 	}
 	return end + 1

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/waybill-dev/waybill/internal/record"
 )
@@ -239,6 +240,9 @@ func ordinary(b []byte) int {
 	}
 	return i
 }
+
+// isLiteral says whether text between quotes is JSON that stands for just that text.
+func isLiteral(text []byte) bool { return ordinary(text) == len(text) && utf8.Valid(text) }
 
 const ones, tops = 0x0101010101010101, 0x8080808080808080
 
