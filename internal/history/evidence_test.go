@@ -1,7 +1,9 @@
 package history_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -127,7 +129,7 @@ func TestEvidenceIsProvenAcrossTheEdgesOfTiles(t *testing.T) {
 }
 
 // BenchmarkEvidence exports events of a ledger of EVIDENCE_RECORDS records
-// (default: a million).
+// (default: a million), which EVIDENCE_DIR, if it is set, keeps for the next run.
 func BenchmarkEvidence(b *testing.B) {
 	n := 1_000_000
 	if text := os.Getenv("EVIDENCE_RECORDS"); text != "" {
@@ -136,8 +138,8 @@ func BenchmarkEvidence(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	db := openLedger(b)
-	key, err := evidence.ParseKey(fill(b, db, n))
+	db, public := kept(b, os.Getenv("EVIDENCE_DIR"), n)
+	key, err := evidence.ParseKey(public)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -160,4 +162,28 @@ func BenchmarkEvidence(b *testing.B) {
 			}
 		}
 	})
+}
+
+// kept is a ledger of n records, of an earlier run if dir has one, and its key.
+func kept(b *testing.B, dir string, n int) (*ledger.DB, string) {
+	b.Helper()
+	if dir == "" {
+		db := openLedger(b)
+		return db, fill(b, db, n)
+	}
+	keyFile := filepath.Join(dir, fmt.Sprintf("evidence-%d.key", n))
+	db, err := ledger.Open(b.Context(), testkit.StartClickHouse(b, dir).DSN("", fmt.Sprintf("evidence_%d", n)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = db.Close() })
+	public, err := os.ReadFile(keyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		public = []byte(fill(b, db, n))
+		err = os.WriteFile(keyFile, public, 0o600)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return db, string(public)
 }

@@ -127,6 +127,7 @@ func (r *bulkReader) Chunk(ctx context.Context, first, end uint64) (verify.Chunk
 
 // block takes the rows of one block.
 func (r *bulkReader) block(c *verify.Chunk) {
+	r.match.begin()
 	for i, idx := range *r.idx.values {
 		body := r.body.at(i)
 		c.Rows = append(c.Rows, verify.Row{Idx: idx, Leaf: merkle.LeafHash((*r.epoch.values)[i], (*r.seq.values)[i], body)})

@@ -2,9 +2,10 @@ package ledger
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/ClickHouse/ch-go/proto"
 )
@@ -13,11 +14,13 @@ import (
 // what the record says.
 type columnReader interface {
 	data() proto.ColResult
-	// plain says whether row i holds the value that JSON text raw stands for. No
-	// may also mean: cannot tell from here.
-	plain(i int, raw []byte) bool
+	// front is the length of the JSON value at the front of rest, if it is what row
+	// i holds. 0 means that it is not, or that it cannot be told from here.
+	front(i int, rest []byte) int
 	// absent says whether row i holds what is stored for a field that is not there.
 	absent(i int) bool
+	// empty says that all rows do. False may also mean that it is not known.
+	empty() bool
 	// differs compares row i with what r says. The texts are for people.
 	differs(i int, r *Row) (stored, said string, differs bool)
 }
@@ -44,9 +47,16 @@ func newNumbers[T uint64 | int64](value func(*Row) T) columnReader {
 func (c *numbers[T]) data() proto.ColResult { return c.column }
 func (c *numbers[T]) absent(i int) bool     { return (*c.values)[i] == 0 }
 
-func (c *numbers[T]) plain(i int, raw []byte) bool {
-	n, ok := wholeNumber(raw)
-	return ok && n == int64((*c.values)[i]) && n >= 0
+func (c *numbers[T]) empty() bool {
+	return !slices.ContainsFunc(*c.values, func(v T) bool { return v != 0 })
+}
+
+func (c *numbers[T]) front(i int, rest []byte) int {
+	n, length := frontNumber(rest)
+	if n != int64((*c.values)[i]) { // n has 18 digits at most: nothing wraps to it
+		return 0
+	}
+	return length
 }
 
 func (c *numbers[T]) differs(i int, r *Row) (stored, said string, differs bool) {
@@ -60,10 +70,11 @@ func (c *numbers[T]) differs(i int, r *Row) (stored, said string, differs bool) 
 // texts are strings, whether the column keeps a dictionary or not.
 type texts struct {
 	value        func(*Row) []byte
-	plainStrings proto.ColStr
+	plainStrings proto.ColStr // one for each row; with a dictionary its bytes are those of words
 	dictionary   proto.ColLowCardinalityRaw
 	words        proto.ColStr // of dictionary
 	isDictionary bool
+	literal      bool // every string is known to be
 }
 
 func newTexts(value func(*Row) []byte) *texts {
@@ -94,12 +105,7 @@ func (c *texts) Type() proto.ColumnType {
 	return proto.ColumnTypeString
 }
 
-func (c *texts) Rows() int {
-	if c.isDictionary {
-		return c.dictionary.Rows()
-	}
-	return c.plainStrings.Rows()
-}
+func (c *texts) Rows() int { return c.plainStrings.Rows() }
 
 func (c *texts) Reset() {
 	c.plainStrings.Reset()
@@ -115,55 +121,95 @@ func (c *texts) DecodeState(r *proto.Reader) error {
 }
 
 func (c *texts) DecodeColumn(r *proto.Reader, rows int) error {
+	c.literal = false
 	if !c.isDictionary {
-		return c.plainStrings.DecodeColumn(r, rows)
+		return readStrings(r, rows, &c.plainStrings)
 	}
 	if err := c.dictionary.DecodeColumn(r, rows); err != nil {
 		return err
 	}
+	c.plainStrings.Buf, c.plainStrings.Pos = c.words.Buf, slices.Grow(c.plainStrings.Pos[:0], rows)
 	for i := range rows { // a key behind the dictionary's end must not be looked up
-		if c.key(i) >= c.words.Rows() {
-			return fmt.Errorf("row %d has key %d of a dictionary of %d", i, c.key(i), c.words.Rows())
+		k := c.key(i)
+		if k >= uint64(len(c.words.Pos)) {
+			return fmt.Errorf("row %d has key %d of a dictionary of %d", i, k, len(c.words.Pos))
 		}
+		c.plainStrings.Pos = append(c.plainStrings.Pos, c.words.Pos[k])
 	}
+	c.literal = !slices.ContainsFunc(c.words.Pos, func(p proto.Position) bool { return !isLiteral(c.words.Buf[p.Start:p.End]) })
 	return nil
 }
 
-func (c *texts) key(i int) int {
-	switch c.dictionary.Key {
+func (c *texts) key(i int) uint64 {
+	switch d := &c.dictionary; d.Key {
 	case proto.KeyUInt8:
-		return int(c.dictionary.Keys8[i])
+		return uint64(d.Keys8[i])
 	case proto.KeyUInt16:
-		return int(c.dictionary.Keys16[i])
+		return uint64(d.Keys16[i])
 	case proto.KeyUInt32:
-		return int(c.dictionary.Keys32[i])
+		return uint64(d.Keys32[i])
+	default:
+		return d.Keys64[i]
 	}
-	return int(c.dictionary.Keys64[i])
 }
+
+// readStrings reads strings, each behind its length, into one piece of memory. The
+// lengths stay between them: what reads every one by itself spends most of its
+// time on that.
+func readStrings(r *proto.Reader, rows int, into *proto.ColStr) error {
+	buf, pos, at := into.Buf[:0], slices.Grow(into.Pos[:0], rows), 0
+	more := func(n int) error {
+		have := len(buf)
+		buf = slices.Grow(buf, n)[:have+n]
+		return r.ReadFull(buf[have:])
+	}
+	for left := rows; left > 0; left-- {
+		length, size := binary.Uvarint(buf[at:])
+		for size == 0 { // a byte at least is to come of every string that is left
+			if err := more(left); err != nil {
+				return err
+			}
+			length, size = binary.Uvarint(buf[at:])
+		}
+		if size < 0 || length > maxString {
+			return fmt.Errorf("a string of %d bytes", length)
+		}
+		from, to := at+size, at+size+int(length)
+		if missing := to - len(buf); missing > 0 {
+			if err := more(missing + left - 1); err != nil {
+				return err
+			}
+		}
+		pos, at = append(pos, proto.Position{Start: from, End: to}), to
+	}
+	into.Buf, into.Pos = buf, pos
+	return nil
+}
+
+// maxString is longer than any that is stored.
+const maxString = 1 << 30
 
 func (c *texts) at(i int) []byte {
-	if c.isDictionary {
-		return c.words.RowBytes(c.key(i))
-	}
-	return c.plainStrings.RowBytes(i)
+	p := c.plainStrings.Pos[i]
+	return c.plainStrings.Buf[p.Start:p.End]
 }
 
-func (c *texts) absent(i int) bool { return len(c.at(i)) == 0 }
+func (c *texts) absent(i int) bool { return c.plainStrings.Pos[i].Start == c.plainStrings.Pos[i].End }
 
-func (c *texts) plain(i int, raw []byte) bool {
+func (c *texts) empty() bool {
+	return !slices.ContainsFunc(c.plainStrings.Pos, func(p proto.Position) bool { return p.Start < p.End })
+}
+
+func (c *texts) front(i int, rest []byte) int {
 	got := c.at(i)
-	if len(raw) != len(got)+2 || !bytes.Equal(raw[1:len(raw)-1], got) {
-		return false
+	end := 1 + len(got)
+	if len(rest) <= end || rest[0] != '"' || rest[end] != '"' || !bytes.Equal(rest[1:end], got) {
+		return 0
 	}
-	for _, b := range got {
-		switch {
-		case b == '\\':
-			return false
-		case b >= utf8.RuneSelf:
-			return utf8.Valid(got) && bytes.IndexByte(got, '\\') < 0
-		}
+	if !c.literal && !isLiteral(got) {
+		return 0
 	}
-	return true
+	return end + 1
 }
 
 func (c *texts) differs(i int, r *Row) (stored, said string, differs bool) {
@@ -199,9 +245,14 @@ func (c *instants) data() proto.ColResult {
 func (c *instants) isNull(i int) bool { return c.null && c.maybe.Nulls[i] != 0 }
 func (c *instants) absent(i int) bool { return c.isNull(i) }
 
-func (c *instants) plain(i int, raw []byte) bool {
-	n, ok := plainInstant(raw)
-	return ok && !c.isNull(i) && n == int64(c.column.Data[i])
+func (c *instants) empty() bool { return c.null && bytes.IndexByte(c.maybe.Nulls, 0) < 0 }
+
+func (c *instants) front(i int, rest []byte) int {
+	n, length := frontInstant(rest)
+	if c.isNull(i) || n != int64(c.column.Data[i]) {
+		return 0
+	}
+	return length
 }
 
 func (c *instants) differs(i int, r *Row) (stored, said string, differs bool) {
@@ -226,25 +277,31 @@ func instantText(t time.Time, null bool) string {
 	return t.Format(time.RFC3339Nano)
 }
 
-// wholeNumber reads a JSON number that is a whole one of at most 18 digits.
-func wholeNumber(raw []byte) (n int64, ok bool) {
-	digits := raw
-	if len(raw) > 0 && raw[0] == '-' {
-		digits = raw[1:]
+// frontNumber reads a JSON number of at most 18 digits and no sign at the front;
+// length 0: there is none. What follows it decides whether it is a whole one.
+func frontNumber(b []byte) (n int64, length int) {
+	for length < len(b) && '0' <= b[length] && b[length] <= '9' {
+		n = 10*n + int64(b[length]-'0')
+		length++
 	}
-	if len(digits) == 0 || len(digits) > 18 || digits[0] == '0' && len(digits) > 1 {
-		return 0, false
+	if length > 18 || length > 1 && b[0] == '0' {
+		return 0, 0
 	}
-	for _, b := range digits {
-		if b < '0' || b > '9' {
-			return 0, false
-		}
-		n = 10*n + int64(b-'0')
+	return n, length
+}
+
+// frontInstant reads what plainInstant does, at the front; length 0: there is none.
+func frontInstant(b []byte) (nanos int64, length int) {
+	b = b[:min(len(b), len(`"2006-01-02T15:04:05.999999999Z"`))]
+	length = bytes.IndexByte(b, 'Z') + len(`Z"`)
+	if length > len(b) {
+		return 0, 0
 	}
-	if len(digits) < len(raw) {
-		n = -n
+	nanos, ok := plainInstant(b[:length])
+	if !ok {
+		return 0, 0
 	}
-	return n, true
+	return nanos, length
 }
 
 // plainInstant reads a JSON string as time.Time writes UTC, in the years that a

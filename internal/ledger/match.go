@@ -1,10 +1,13 @@
 package ledger
 
 import (
+	"bytes"
 	"encoding/binary"
+	"math/bits"
 	"reflect"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/waybill-dev/waybill/internal/record"
 )
@@ -15,6 +18,11 @@ import (
 // decoded. Where it says yes, the decoded record says the same.
 type matcher struct {
 	fields []matchField
+	// follows says which field came behind field n-1 last time: mostly it does again.
+	follows []int
+	// held are the fields that a body cannot leave out without a look at row i:
+	// those of columns that hold anything, and those that every record has.
+	held []int
 }
 
 type fieldKind int
@@ -46,8 +54,23 @@ func newMatcher(columns map[string]columnReader) *matcher {
 		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		f := matchField{key: `"` + name + `":`, required: options == "", version: name == "v", column: columns[name], kind: kindOf(t.Field(i).Type)}
 		m.fields = append(m.fields, f)
+		if f.required || f.column != nil {
+			m.held = append(m.held, i)
+		}
 	}
+	m.follows = make([]int, len(m.fields)+1)
 	return m
+}
+
+// begin looks at the columns of a block. In most of them most columns hold
+// nothing at all, and then no row needs to be asked.
+func (m *matcher) begin() {
+	m.held = m.held[:0]
+	for i, f := range m.fields {
+		if f.required || f.column != nil && !f.column.empty() {
+			m.held = append(m.held, i)
+		}
+	}
 }
 
 func kindOf(t reflect.Type) fieldKind {
@@ -71,143 +94,163 @@ func kindOf(t reflect.Type) fieldKind {
 // row says whether every stored column of row i says what body says. No may also
 // mean: cannot tell from here.
 func (m *matcher) row(i int, body []byte) bool {
-	if len(body) < 2 || body[0] != '{' || body[len(body)-1] != '}' {
+	if len(body) == 0 || body[0] != '{' {
 		return false
 	}
-	rest := body[1:]
-	next := 0
-	for {
-		f := m.skipTo(&next, i, rest)
-		if f == nil {
+	rest, held := body[1:], m.held
+	for next := 0; ; next++ {
+		if next = m.find(next, rest); next < 0 {
 			return false
 		}
+		for ; len(held) > 0 && held[0] <= next; held = held[1:] {
+			if held[0] < next && !m.fields[held[0]].absent(i) {
+				return false
+			}
+		}
+		f := &m.fields[next]
 		rest = rest[len(f.key):]
-		n := valueEnd(rest, f.kind)
-		if n <= 0 || !f.holds(i, rest[:n]) {
+		n := f.front(i, rest)
+		if n <= 0 || n >= len(rest) {
 			return false
 		}
-		rest = rest[n:]
-		if len(rest) == 1 { // the closing brace
-			return m.end(next, i)
-		}
-		if rest[0] != ',' {
+		switch end := rest[n]; {
+		case end == '}' && n == len(rest)-1:
+			return m.allAbsent(held, i)
+		case end != ',':
 			return false
 		}
-		rest = rest[1:]
+		rest = rest[n+1:]
 	}
 }
 
-// skipTo finds the field whose key comes next; those passed over must be absent
-// in their columns too.
-func (m *matcher) skipTo(next *int, i int, rest []byte) *matchField {
-	for *next < len(m.fields) {
-		f := &m.fields[*next]
-		*next++
-		if len(rest) > len(f.key) && string(rest[:len(f.key)]) == f.key {
-			return f
-		}
-		if f.required || f.column != nil && !f.column.absent(i) {
-			return nil
+// find says which field's key comes next, from field first on; -1: none's.
+func (m *matcher) find(first int, rest []byte) int {
+	if n := m.follows[first]; n >= first && n < len(m.fields) && m.fields[n].leads(rest) {
+		return n
+	}
+	for n := first; n < len(m.fields); n++ {
+		if m.fields[n].leads(rest) {
+			m.follows[first] = n
+			return n
 		}
 	}
-	return nil
+	return -1
 }
 
-func (m *matcher) end(next, i int) bool {
-	for _, f := range m.fields[next:] {
-		if f.required || f.column != nil && !f.column.absent(i) {
+func (m *matcher) allAbsent(fields []int, i int) bool {
+	for _, n := range fields {
+		if !m.fields[n].absent(i) {
 			return false
 		}
 	}
 	return true
 }
 
-func (f *matchField) holds(i int, raw []byte) bool {
-	switch {
-	case f.version:
-		n, ok := wholeNumber(raw)
-		return ok && n >= 1 && n <= record.Version
-	case f.required && len(raw) <= 2: // ""
-		return false
-	case f.column != nil:
-		return f.column.plain(i, raw)
-	case f.kind == isWhole:
-		n, ok := wholeNumber(raw)
-		return ok && n >= 0
-	case f.kind == isInstant:
-		_, ok := plainInstant(raw)
-		return ok
-	}
-	return true // valueEnd has seen that it is one
+func (f *matchField) leads(rest []byte) bool {
+	return len(rest) > len(f.key) && string(rest[:len(f.key)]) == f.key
 }
 
-// valueEnd is the length of the value at the front; 0: it is not of that kind,
-// or not written as usual.
-func valueEnd(b []byte, kind fieldKind) int {
-	switch kind {
-	case isText, isInstant:
-		return textEnd(b)
-	case isWhole:
-		n := 0
-		for n < len(b) && (b[n] == '-' || '0' <= b[n] && b[n] <= '9') {
-			n++
+// absent says whether a body may lack the field, going by what row i holds.
+func (f *matchField) absent(i int) bool { return !f.required && f.column.absent(i) }
+
+// front is the length of the value at the front, if it is what row i holds, or
+// if there is no column, what can be decoded. 0: it is not, or cannot be told.
+func (f *matchField) front(i int, rest []byte) int {
+	switch {
+	case f.column != nil:
+		n := f.column.front(i, rest)
+		if f.required && n <= len(`""`) {
+			return 0
 		}
 		return n
-	case isBool:
-		if len(b) >= 4 && string(b[:4]) == "true" {
-			return 4
+	case f.kind == isWhole:
+		value, n := frontNumber(rest)
+		if f.version && (value < 1 || value > record.Version) {
+			return 0
 		}
-	case isList:
-		return sequenceEnd(b, '[', ']', false)
-	case isMap:
-		return sequenceEnd(b, '{', '}', true)
+		return n
+	case f.kind == isInstant:
+		_, n := frontInstant(rest)
+		return n
+	case f.kind == isText:
+		return textEnd(rest)
+	case f.kind == isBool && bytes.HasPrefix(rest, []byte("true")):
+		return len("true")
+	case f.kind == isList:
+		return sequenceEnd(rest, '[', ']', false)
+	case f.kind == isMap:
+		return sequenceEnd(rest, '{', '}', true)
 	}
 	return 0
 }
 
-// textEnd is the length of a valid JSON string.
+// textEnd is the length of a valid JSON string at the front; 0: there is none.
 func textEnd(b []byte) int {
 	if len(b) == 0 || b[0] != '"' {
 		return 0
 	}
-	for i := 1; i < len(b); i++ {
-		for i+8 <= len(b) && ordinary(binary.LittleEndian.Uint64(b[i:])) {
-			i += 8
-		}
-		if i >= len(b) {
+	for i := 1; ; i++ {
+		if i += ordinary(b[i:]); i >= len(b) {
 			return 0
 		}
-		switch c := b[i]; {
-		case c == '"':
+		switch b[i] {
+		case '"':
 			return i + 1
-		case c < ' ':
+		case '\\':
+			n := escapeEnd(b[i:])
+			if n == 0 {
+				return 0
+			}
+			i += n - 1
+		default: // a control character
 			return 0
-		case c == '\\':
-			if i++; i >= len(b) {
-				return 0
-			}
-			switch b[i] {
-			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-			case 'u':
-				for range 4 {
-					if i++; i >= len(b) || !isHex(b[i]) {
-						return 0
-					}
-				}
-			default:
-				return 0
-			}
+		}
+	}
+}
+
+// escapeEnd is the length of a valid escape at the front; 0: there is none.
+func escapeEnd(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if len(b) >= 6 && isHex(b[2]) && isHex(b[3]) && isHex(b[4]) && isHex(b[5]) {
+			return 6
 		}
 	}
 	return 0
 }
 
-// ordinary says that none of eight bytes ends a string, begins an escape or is a
-// control character. It may say no of others.
-func ordinary(x uint64) bool {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
+// ordinary counts the bytes at the front that neither end a string nor begin an
+// escape and are no control characters.
+func ordinary(b []byte) int {
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		if odd := special(binary.LittleEndian.Uint64(b[i:])); odd != 0 {
+			return i + bits.TrailingZeros64(odd)/8
+		}
+	}
+	for ; i < len(b); i++ {
+		if c := b[i]; c == '"' || c == '\\' || c < ' ' {
+			break
+		}
+	}
+	return i
+}
+
+// isLiteral says whether text between quotes is JSON that stands for just that text.
+func isLiteral(text []byte) bool { return ordinary(text) == len(text) && utf8.Valid(text) }
+
+const ones, tops = 0x0101010101010101, 0x8080808080808080
+
+// special sets the top bit of the first of eight bytes that is a quote, a
+// backslash or a control character; of those behind it, it may set any. 0: none is.
+func special(x uint64) uint64 {
 	quote, slash := x^ones*'"', x^ones*'\\'
-	return ((quote-ones)&^quote|(slash-ones)&^slash|(x-ones*' ')&^x)&tops == 0
+	return ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*' ')&^x) & tops
 }
 
 func isHex(c byte) bool {

@@ -26,11 +26,12 @@ type Reader struct {
 	ctx   context.Context
 	store Store
 	tiles map[Tile][]tlog.Hash // nil: not stored
+	roots map[Tile]tlog.Hash   // of full tiles, those that were computed
 }
 
 // NewReader makes a Reader whose reads end with ctx.
 func NewReader(ctx context.Context, store Store) *Reader {
-	return &Reader{ctx: ctx, store: store, tiles: map[Tile][]tlog.Hash{}}
+	return &Reader{ctx: ctx, store: store, tiles: map[Tile][]tlog.Hash{}, roots: map[Tile]tlog.Hash{}}
 }
 
 // ReadHashes implements tlog.HashReader.
@@ -51,30 +52,67 @@ func (r *Reader) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return out, nil
 }
 
-// prefetch reads the tiles that hold the hashes in one question.
-func (r *Reader) prefetch(indexes []int64) error {
-	var want []Tile
-	seen := map[Tile]bool{}
-	for _, index := range indexes {
-		level, n := tlog.SplitStoredHashIndex(index)
-		t := Tile{level / TileHeight, uint64(n) << (level % TileHeight) / TileWidth}
-		if _, known := r.tiles[t]; !known && !seen[t] {
-			seen[t] = true
-			want = append(want, t)
-		}
-	}
-	return r.load(want)
+// span are hashes first <= n < end of a level of tiles.
+type span struct {
+	level      int
+	first, end uint64
 }
 
+// each calls yield with the tiles that the span touches and its part in each.
+func (s span) each(yield func(t Tile, part span)) {
+	for n := s.first / TileWidth; n*TileWidth < s.end; n++ {
+		yield(Tile{s.level, n}, span{s.level, max(s.first, n*TileWidth), min(s.end, (n+1)*TileWidth)})
+	}
+}
+
+// prefetch reads the tiles that hold the hashes, all in one question, then the
+// tiles below those that are not stored in a second one, and so on.
+func (r *Reader) prefetch(indexes []int64) error {
+	var spans []span
+	for _, index := range indexes {
+		level, n := tlog.SplitStoredHashIndex(index)
+		first, count := uint64(n)<<(level%TileHeight), uint64(1)<<(level%TileHeight)
+		spans = append(spans, span{level / TileHeight, first, first + count})
+	}
+	for len(spans) > 0 {
+		var want []Tile
+		for _, s := range spans {
+			s.each(func(t Tile, _ span) { want = append(want, t) })
+		}
+		if err := r.load(want); err != nil {
+			return err
+		}
+		var below []span
+		for _, s := range spans {
+			s.each(func(t Tile, part span) {
+				if r.tiles[t] == nil && t.Level > 0 {
+					below = append(below, span{t.Level - 1, part.first * TileWidth, part.end * TileWidth})
+				}
+			})
+		}
+		spans = below
+	}
+	return nil
+}
+
+// load reads those of the tiles that it has not read yet, in one question.
 func (r *Reader) load(want []Tile) error {
-	if len(want) == 0 {
+	var missing []Tile
+	asked := map[Tile]bool{}
+	for _, t := range want {
+		if _, known := r.tiles[t]; !known && !asked[t] {
+			asked[t] = true
+			missing = append(missing, t)
+		}
+	}
+	if len(missing) == 0 {
 		return nil
 	}
-	got, err := r.store.Tiles(r.ctx, want)
+	got, err := r.store.Tiles(r.ctx, missing)
 	if err != nil {
 		return err
 	}
-	for i, t := range want {
+	for i, t := range missing {
 		r.tiles[t] = got[i]
 	}
 	return nil
@@ -83,20 +121,17 @@ func (r *Reader) load(want []Tile) error {
 // Hashes returns hashes first <= n < end of a level of tiles: of leaves at level
 // 0, of full tiles of the level below above it.
 func (r *Reader) Hashes(level int, first, end uint64) ([]tlog.Hash, error) {
-	var missing []Tile
-	for n := first / TileWidth; n*TileWidth < end; n++ {
-		if _, known := r.tiles[Tile{level, n}]; !known {
-			missing = append(missing, Tile{level, n})
-		}
-	}
-	if err := r.load(missing); err != nil {
+	s := span{level, first, end}
+	var want []Tile
+	s.each(func(t Tile, _ span) { want = append(want, t) })
+	if err := r.load(want); err != nil {
 		return nil, err
 	}
 	out := make([]tlog.Hash, 0, end-first)
-	for n := first / TileWidth; n*TileWidth < end; n++ {
-		from, to := max(first, n*TileWidth), min(end, (n+1)*TileWidth)
-		if full := r.tiles[Tile{level, n}]; full != nil {
-			out = append(out, full[from-n*TileWidth:to-n*TileWidth]...)
+	for _, t := range want {
+		from, to := max(first, t.Number*TileWidth), min(end, (t.Number+1)*TileWidth)
+		if full := r.tiles[t]; full != nil {
+			out = append(out, full[from-t.Number*TileWidth:to-t.Number*TileWidth]...)
 			continue
 		}
 		part, err := r.compute(level, from, to)
@@ -117,14 +152,25 @@ func (r *Reader) compute(level int, first, end uint64) ([]tlog.Hash, error) {
 		}
 		return leaves, err
 	}
-	below, err := r.Hashes(level-1, first*TileWidth, end*TileWidth)
-	if err != nil {
+	var below []Tile
+	for n := first; n < end; n++ {
+		if t := (Tile{level - 1, n}); r.roots[t] == (tlog.Hash{}) {
+			below = append(below, t)
+		}
+	}
+	if err := r.load(below); err != nil {
 		return nil, err
 	}
+	for _, t := range below {
+		hashes, err := r.Hashes(t.Level, t.Number*TileWidth, (t.Number+1)*TileWidth)
+		if err != nil {
+			return nil, err
+		}
+		r.roots[t] = Root(hashes)
+	}
 	out := make([]tlog.Hash, 0, end-first)
-	for len(below) > 0 {
-		out = append(out, Root(below[:TileWidth]))
-		below = below[TileWidth:]
+	for n := first; n < end; n++ {
+		out = append(out, r.roots[Tile{level - 1, n}])
 	}
 	return out, nil
 }
