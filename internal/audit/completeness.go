@@ -50,7 +50,8 @@ type Balance struct {
 	DeadLettered    uint64   `ch:"dead_lettered" json:"dead_lettered"`
 	Cancelled       uint64   `ch:"cancelled" json:"cancelled"`
 	Pending         uint64   `ch:"pending" json:"pending"`
-	NotOwed         uint64   `ch:"not_owed" json:"not_owed"` // promised, and not on record as owed
+	NotOwed         uint64   `ch:"not_owed" json:"not_owed"`            // promised, and not on record as owed
+	BegunRetired    uint64   `ch:"begun_retired_" json:"begun_retired"` // begun in a month that is retired; counted nowhere else
 	Attempts        uint64   `ch:"attempts" json:"attempts"`
 	AttemptsUnknown uint64   `ch:"attempts_unknown" json:"attempts_unknown"`
 	WithDeadline    uint64   `ch:"with_deadline" json:"with_deadline"`
@@ -74,6 +75,7 @@ func (b *Balance) Add(o Balance) {
 	b.Cancelled += o.Cancelled
 	b.Pending += o.Pending
 	b.NotOwed += o.NotOwed
+	b.BegunRetired += o.BegunRetired
 	b.Attempts += o.Attempts
 	b.AttemptsUnknown += o.AttemptsUnknown
 	b.WithDeadline += o.WithDeadline
@@ -167,6 +169,10 @@ func NewCompleteness(f Filter, e Events, rows []Balance, mismatches []Mismatch, 
 		note("%s owed = %d delivered + %d dead-lettered + %d cancelled + %d pending%s.", plural(t.Accepted, "delivery", "deliveries"),
 			t.Delivered, t.DeadLettered, t.Cancelled, t.Pending, unless(t.NotOwed == 0, fmt.Sprintf(" + %d not on record as owed", t.NotOwed)))
 	}
+	if t.BegunRetired > 0 {
+		note("%s begun in a month that has been retired, so the beginning is not on record; counted here alone.",
+			plural(t.BegunRetired, "delivery was", "deliveries were"))
+	}
 	if t.AttemptsUnknown > 0 {
 		note("%s an outcome that is unknown: a process died during the request. Each is on record with its number.", plural(t.AttemptsUnknown, "attempt has", "attempts have"))
 	}
@@ -175,11 +181,16 @@ func NewCompleteness(f Filter, e Events, rows []Balance, mismatches []Mismatch, 
 			compared.FirstSeq, compared.LastSeq, plural(compared.Records, "record is", "records are"), compared.Restated)
 	}
 	if !c.Balanced {
-		note("NOT balanced: %s.", plural(uint64(len(c.Mismatches))+more, "mismatch", "mismatches"))
+		note("%s", c.unbalanced())
 	} else if len(rows) > 0 {
 		note("Balanced: nothing is unaccounted for.")
 	}
 	return c
+}
+
+// unbalanced says how much does not match.
+func (c Completeness) unbalanced() string {
+	return fmt.Sprintf("NOT balanced: %s.", plural(uint64(len(c.Mismatches))+c.More, "mismatch", "mismatches"))
 }
 
 func unless(cond bool, s string) string {

@@ -222,9 +222,13 @@ func ReplayGrid(rows []Replay) Grid {
 
 // BalanceGrid shows balances under the columns that key leaves.
 func BalanceGrid(rows []Balance) Grid {
-	g := Grid{Header: []string{"DAY", "TENANT", "ENDPOINT", "OWED", "DELIVERED", "DEAD LETTERS", "CANCELLED", "PENDING", "NOT OWED", "UNKNOWN ATTEMPTS", "MISMATCHES"}}
+	g := Grid{Header: []string{"DAY", "TENANT", "ENDPOINT", "OWED", "DELIVERED", "DEAD LETTERS", "CANCELLED", "PENDING", "NOT OWED", "BEGUN IN A RETIRED MONTH", "UNKNOWN ATTEMPTS", "MISMATCHES"}}
 	for _, r := range rows {
-		g.add(r.Day, r.Tenant, r.EndpointID, number(r.Accepted), number(r.Delivered), number(r.DeadLettered), number(r.Cancelled), number(r.Pending), number(r.NotOwed), number(r.AttemptsUnknown), number(r.Mismatched))
+		begun := ""
+		if r.BegunRetired > 0 {
+			begun = number(r.BegunRetired)
+		}
+		g.add(r.Day, r.Tenant, r.EndpointID, number(r.Accepted), number(r.Delivered), number(r.DeadLettered), number(r.Cancelled), number(r.Pending), number(r.NotOwed), begun, number(r.AttemptsUnknown), number(r.Mismatched))
 	}
 	return g.withoutEmpty()
 }

@@ -75,6 +75,7 @@ func Questions() []Question {
 			Proves: []string{
 				"Every delivery that an accepted event lists is delivered, dead-lettered, cancelled or pending, and each one that is not is named.",
 				"Events that matched nobody or were rejected are on record and counted.",
+				"A delivery that began in a month whose records were retired, as the ledger itself has it, and went on in a later one is told apart.",
 			},
 			CannotProve: []string{
 				"That a producer published everything. Compare its own count with accepted, unmatched and rejected.",

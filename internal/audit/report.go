@@ -103,7 +103,7 @@ func (r Report) NotProven() []string {
 func (r Report) Warnings() []string {
 	var out []string
 	if !r.Completeness.Balanced {
-		out = append(out, r.Completeness.Notes[len(r.Completeness.Notes)-1])
+		out = append(out, r.Completeness.unbalanced())
 	}
 	for _, w := range [][]string{r.Gaps.Warnings, r.Duplicates.Warnings, r.Failures.Warnings, r.Integrity.Warnings, r.Controls.Warnings} {
 		out = append(out, w...)

@@ -106,6 +106,9 @@ func CreateFile(path, origin string) (Key, error) {
 	return Key{ID: KeyID(v), Verifier: verifier, Signs: true}, syncDirectory(path)
 }
 
+// EnvKey is the variable that may hold the keys themselves.
+const EnvKey = "WAYBILL_CHECKPOINT_KEY"
+
 // Inline says whether what should name a key file holds the keys themselves, as
 // an environment variable may: private keys, comma-separated, the newest first.
 func Inline(path string) bool { return strings.HasPrefix(path, secretPrefix) }
@@ -206,6 +209,16 @@ func (k *Keys) follow() (*keySet, error) {
 		return before, fmt.Errorf("checkpoint key file %s is now of origin %s, was %s; restart for another origin", k.path, now, before.origin)
 	}
 	return k.set, nil
+}
+
+// Inline says whether the keys were given by themselves, not as a file's name.
+func (k *Keys) Inline() bool { return k.path == "" }
+
+// Current returns the public keys as List does, after a look whether the file
+// changed. An error beside them says that the file could not be read again.
+func (k *Keys) Current() ([]Key, error) {
+	set, err := k.follow()
+	return append([]Key(nil), set.verifiers...), err
 }
 
 // Origin is the name of the log.

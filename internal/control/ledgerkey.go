@@ -20,7 +20,7 @@ func (c *Control) RecordLedgerKey(ctx context.Context, r LedgerKeyRotation) erro
 	if err := errors.Join(checkActor(r.Actor), checkReason(r.Reason, false)); err != nil {
 		return rejected(err)
 	}
-	return c.putOnRecord(ctx, record.Record{ID: string(record.OperatorAction) + "/ledger.key_rotated/" + r.Key, Kind: record.OperatorAction,
-		At: c.o.Now().UTC(), Tenant: allTenants, Actor: r.Actor, Action: "ledger.key_rotated", Reason: r.Reason,
-		Settings: map[string]string{"origin": r.Origin, "key": r.Key, "before": r.Before}})
+	said := record.LedgerKeyRotated(r.Origin, r.Key, r.Before)
+	said.At, said.Actor, said.Reason = c.o.Now().UTC(), r.Actor, r.Reason
+	return c.putOnRecord(ctx, said)
 }

@@ -11,9 +11,10 @@ import (
 )
 
 // balanceColumns sum audit_completeness. The buckets are those of audit.Bucket.
-const balanceColumns = `toString(toDate(accepted_at, 'UTC')) AS day_, tenant, endpoint_id, count() AS accepted,
-	countIf(state = 'delivered') AS delivered, countIf(state = 'dead_lettered') AS dead_lettered, countIf(state = 'cancelled') AS cancelled,
-	countIf(state = 'pending') AS pending, countIf(state = 'not_owed') AS not_owed, sum(attempt_count) AS attempts, sum(attempts_unknown) AS attempts_unknown,
+const balanceColumns = `toString(toDate(accepted_at, 'UTC')) AS day_, tenant, endpoint_id, countIf(NOT begun_retired) AS accepted,
+	countIf(state = 'delivered' AND NOT begun_retired) AS delivered, countIf(state = 'dead_lettered' AND NOT begun_retired) AS dead_lettered,
+	countIf(state = 'cancelled' AND NOT begun_retired) AS cancelled, countIf(state = 'pending' AND NOT begun_retired) AS pending,
+	countIf(state = 'not_owed' AND NOT begun_retired) AS not_owed, countIf(begun_retired) AS begun_retired_, sum(attempt_count) AS attempts, sum(attempts_unknown) AS attempts_unknown,
 	countIf(deliver_by IS NOT NULL) AS with_deadline, countIf(ifNull(succeeded_at <= deliver_by, false)) AS within_deadline, countIf(notEmpty(mismatches)) AS mismatched,
 	sumMapIf([toInt32(floor(log2(greatest(ifNull(latency_us, 1), 1)) * 64))], [toUInt64(1)], latency_us IS NOT NULL) AS histogram,
 	histogram.1 AS buckets, histogram.2 AS counts`

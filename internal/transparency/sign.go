@@ -278,6 +278,9 @@ func (l *Log) putOnRecord(ctx context.Context, t trouble) error {
 // before that is as if nothing had been signed.
 func (s *signing) sign(ctx context.Context, now time.Time) error {
 	l := s.log
+	if err := s.rotated(ctx, now); err != nil {
+		return err
+	}
 	c := checkpoint.Checkpoint{Origin: l.o.Keys.Origin(), Size: s.tree.size, Root: s.tree.root()}
 	signed, key, err := l.o.Keys.Sign(c)
 	if signed == "" {

@@ -38,7 +38,7 @@ func (r *run) conclude(ctx context.Context) error {
 	for _, f := range r.columnFindings() {
 		all.add(f)
 	}
-	records := r.withoutRetired(r.w.found.List)
+	records := r.withoutRetired(append(r.w.gone.findings(), r.w.found.List...))
 	slices.SortStableFunc(records, func(a, b Finding) int { return int(min(a.First, 1<<62)) - int(min(b.First, 1<<62)) })
 	strays, err := r.strays(ctx)
 	if err != nil {
@@ -107,62 +107,6 @@ func (r *run) columnFindings() []Finding {
 			Text: "stored columns do not say what the record's bytes say"})
 	}
 	return out.List
-}
-
-// withoutRetired takes out the missing rows that were retired, if the record
-// that says so is itself as it was signed.
-func (r *run) withoutRetired(found []Finding) []Finding {
-	var out []Finding
-	for _, f := range found {
-		if f.Code != RecordMissing {
-			out = append(out, f)
-			continue
-		}
-		for at := f.First; at <= f.Last; {
-			by, until := r.retiredAt(at, f.Last, found)
-			if by == nil {
-				rest := f
-				rest.First, rest.Last, rest.Count = at, until, until-at+1
-				out = append(out, rest)
-			} else {
-				r.addRetired(RetiredRecords{at, until, by.By, by.At, by.Idx})
-			}
-			at = until + 1
-		}
-	}
-	return out
-}
-
-func (r *run) addRetired(x RetiredRecords) {
-	if n := len(r.report.Retired); n > 0 {
-		if last := &r.report.Retired[n-1]; last.Last+1 == x.First && last.Idx == x.Idx {
-			last.Last = x.Last
-			return
-		}
-	}
-	r.report.Retired = append(r.report.Retired, x)
-}
-
-// retiredAt says who retired record idx, and up to where, at most last, that
-// answer holds.
-func (r *run) retiredAt(idx, last uint64, found []Finding) (*Retirement, uint64) {
-	until := last
-	for i := range r.retired {
-		x := &r.retired[i]
-		wrong := slices.ContainsFunc(found, func(f Finding) bool { return f.Count > 0 && f.First <= x.Idx && x.Idx <= f.Last })
-		if x.Idx >= r.w.good || wrong {
-			continue
-		}
-		for _, span := range x.Ranges {
-			if span.First <= idx && idx <= span.Last {
-				return x, min(last, span.Last)
-			}
-			if span.First > idx {
-				until = min(until, span.First-1)
-			}
-		}
-	}
-	return nil, until
 }
 
 // strays are rows behind the ledger's end.

@@ -152,12 +152,14 @@ func (r *run) start(ctx context.Context) error {
 				return err
 			}
 			r.w, r.read = w, s.Read
+			r.w.gone.listed = listed(r.retired)
 			r.report.ResumedAt = s.Next
 			return nil
 		}
 		r.report.Notes = append(r.report.Notes, "the state is of another ledger or of other checkpoints: the run began anew")
 	}
 	r.w = newWalk(r.g.trusted, r.source.Tile, tiledTo)
+	r.w.gone.listed = listed(r.retired)
 	if first := r.o.From &^ (merkle.TileWidth - 1); first > 0 {
 		r.w.partial = true
 		if err := r.w.skip(ctx, first, r.source.Tile); err != nil {

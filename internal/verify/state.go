@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -30,6 +31,8 @@ type State struct {
 	Bad     []Checkpoint      `json:"bad,omitempty"`
 	Pending []stateOdd        `json:"pending,omitempty"`
 	Dropped uint64            `json:"dropped,omitempty"`
+	Gone    []absence         `json:"gone,omitempty"`
+	Going   []absence         `json:"going,omitempty"` // behind Good
 	Columns []RowDifferences  `json:"columns,omitempty"`
 	Found   findings          `json:"found"`
 	Proven  map[string]uint64 `json:"proven,omitempty"`
@@ -67,7 +70,7 @@ func (s State) Encode() ([]byte, error) { return json.Marshal(s) }
 // state is the walk as it stands.
 func (w *walk) state(ledger string, read uint64) State {
 	s := State{Format: stateFormat, Ledger: ledger, Next: w.rows.size, Rows: texts(w.rows.roots), Good: w.good, GoodBy: w.goodBy, Goods: w.goods,
-		Bad: w.bad, Dropped: w.dropped, Columns: w.columns, Found: w.found, Proven: hexKeys(w.proven), Strange: hexKeys(w.strange), Read: read}
+		Bad: w.bad, Dropped: w.dropped, Gone: slices.Clone(w.gone.settled), Going: slices.Clone(w.gone.open), Columns: w.columns, Found: w.found, Proven: hexKeys(w.proven), Strange: hexKeys(w.strange), Read: read}
 	if w.apart {
 		s.Tiled = texts(w.tiled.roots)
 	}
@@ -125,6 +128,12 @@ func (s *State) walk(checkpoints []Checkpoint, tile storedTile, tiledTo uint64) 
 	}
 	w.good, w.goodBy, w.goods, w.bad = s.Good, s.GoodBy, s.Goods, s.Bad
 	w.dropped, w.columns, w.found = s.Dropped, s.Columns, s.Found
+	for _, a := range slices.Concat(s.Gone, s.Going) {
+		if a.First > a.Last || a.Last >= s.Next {
+			return nil, errState
+		}
+	}
+	w.gone.settled, w.gone.open = s.Gone, s.Going
 	for w.next < len(checkpoints) && checkpoints[w.next].Size <= s.Next {
 		w.next++
 	}

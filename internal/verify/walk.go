@@ -33,6 +33,7 @@ type walk struct {
 	bad         []Checkpoint // behind good, none agreed
 	pending     []odd        // behind good
 	dropped     uint64       // of pending: too many
+	gone        gone
 	columns     []RowDifferences
 	found       findings
 	// proven are hashes that a checkpoint proves and that no row at its place has;
@@ -79,6 +80,7 @@ func (w *walk) add(ctx context.Context, r chunkResult) error {
 }
 
 func (w *walk) note(odds []odd) {
+	odds = w.gone.take(odds)
 	room := max(0, maxOdd-len(w.pending))
 	if len(odds) > room {
 		w.dropped += uint64(len(odds) - room)
@@ -175,6 +177,7 @@ func (w *walk) judge() {
 // settle takes what c proves: that the rows are right, or the tiles.
 func (w *walk) settle(c Checkpoint, rowsAreRight bool) {
 	by := c.name()
+	w.gone.settle(c.Size, by)
 	// Odd indices are noted a tile at a time, so some may lie behind c.
 	n := slices.IndexFunc(w.pending, func(o odd) bool { return o.idx >= c.Size })
 	if n < 0 {
@@ -226,6 +229,7 @@ func (c *Checkpoint) name() string {
 
 // finish says what the checkpoints leave open.
 func (w *walk) finish() {
+	w.gone.finish()
 	if len(w.bad) > 0 {
 		w.unproven()
 	}
