@@ -140,6 +140,16 @@ type Change struct {
 // do not name are left as the server has them. It stops at the first failure
 // and returns the changes made until then.
 func Apply(ctx context.Context, js jetstream.JetStream, o Options) ([]Change, error) {
+	return compare(ctx, js, o, "created", "updated", func(d Definition, missing bool) error { return put(ctx, js, d, missing) })
+}
+
+// Drift reports how the server differs from the files, and changes nothing.
+func Drift(ctx context.Context, js jetstream.JetStream, o Options) ([]Change, error) {
+	return compare(ctx, js, o, "missing", "drifted", func(Definition, bool) error { return nil })
+}
+
+// compare does what is to be done about each definition that the server does not have, or not so.
+func compare(ctx context.Context, js jetstream.JetStream, o Options, absent, differs string, do func(d Definition, missing bool) error) ([]Change, error) {
 	defs, err := Definitions(o)
 	if err != nil {
 		return nil, err
@@ -152,34 +162,10 @@ func Apply(ctx context.Context, js jetstream.JetStream, o Options) ([]Change, er
 		}
 		c := Change{Name: d.Name(), Differences: diff, Action: "unchanged"}
 		if missing || len(diff) > 0 {
-			if err := put(ctx, js, d, missing); err != nil {
+			if err := do(d, missing); err != nil {
 				return out, fmt.Errorf("%s: %w", d.Name(), err)
 			}
-			c.Action = map[bool]string{true: "created", false: "updated"}[missing]
-		}
-		out = append(out, c)
-	}
-	return out, nil
-}
-
-// Drift reports how the server differs from the files, and changes nothing.
-func Drift(ctx context.Context, js jetstream.JetStream, o Options) ([]Change, error) {
-	defs, err := Definitions(o)
-	if err != nil {
-		return nil, err
-	}
-	var out []Change
-	for _, d := range defs {
-		diff, missing, err := differences(ctx, js, d, o)
-		if err != nil {
-			return out, err
-		}
-		c := Change{Name: d.Name(), Differences: diff, Action: "unchanged"}
-		switch {
-		case missing:
-			c.Action = "missing"
-		case len(diff) > 0:
-			c.Action = "drifted"
+			c.Action = map[bool]string{true: absent, false: differs}[missing]
 		}
 		out = append(out, c)
 	}

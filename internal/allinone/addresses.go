@@ -2,10 +2,10 @@ package allinone
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+
+	"github.com/waybill-dev/waybill/internal/wholefile"
 )
 
 // AddressesName is the file in the data directory by which commands find a
@@ -64,17 +64,7 @@ func WriteAddresses(path string, a Addresses) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".addresses-*") // 0600
-	if err != nil {
-		return fmt.Errorf("addresses file %s: %w; choose another with --addresses", path, err)
-	}
-	_, err = f.Write(append(b, '\n'))
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
+	if err := wholefile.Replace(path, append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("addresses file %s: %w; choose another with --addresses", path, err)
 	}
 	return nil

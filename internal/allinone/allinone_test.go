@@ -114,7 +114,7 @@ func TestAddressesAreThereWholeOrNotAtAll(t *testing.T) {
 	if got.Public().ClickHouseDSN != "" {
 		t.Error("a password is public")
 	}
-	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".addresses-*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".addresses*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	if err := WriteAddresses(filepath.Join(path, "below"), want); err == nil || !strings.HasSuffix(err.Error(), "choose another with --addresses") {

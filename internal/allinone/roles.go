@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/engine"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/roles"
+	"github.com/waybill-dev/waybill/internal/wholefile"
 )
 
 // Owner is the user of the embedded engine who may do everything: it makes the
@@ -74,17 +75,7 @@ func writePasswords(path string, passwords map[string]string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("ClickHouse passwords file: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".clickhouse-*") // 0600
-	if err != nil {
-		return fmt.Errorf("ClickHouse passwords file: %w", err)
-	}
-	_, err = f.Write(append(b, '\n'))
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
+	if err := wholefile.Replace(path, append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("ClickHouse passwords file %s: %w", path, err)
 	}
 	return nil

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
+
+	"github.com/waybill-dev/waybill/internal/wholefile"
 )
 
 // maxKeys bounds a key file: each private key adds a signature to every checkpoint.
@@ -87,23 +89,18 @@ func CreateFile(path, origin string) (Key, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return Key{}, fmt.Errorf("checkpoint key file: %w", err)
 	}
-	temporary, err := writeTemporary(path, fileText([]string{private}))
-	if err != nil {
-		return Key{}, err
+	err = wholefile.Create(path, fileText([]string{private}), 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return Key{}, fmt.Errorf("checkpoint key file %s is there already; add a key to it with: waybill ledger key rotate --checkpoint-key %s", path, path)
 	}
-	defer os.Remove(temporary)
-	// Linked into place: whoever reads sees a whole key or none.
-	if err := os.Link(temporary, path); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return Key{}, fmt.Errorf("checkpoint key file %s is there already; add a key to it with: waybill ledger key rotate --checkpoint-key %s", path, path)
-		}
+	if err != nil {
 		return Key{}, fmt.Errorf("checkpoint key file: %w", err)
 	}
 	v, err := note.NewVerifier(verifier)
 	if err != nil {
 		return Key{}, fmt.Errorf("checkpoint key: %w", err)
 	}
-	return Key{ID: KeyID(v), Verifier: verifier, Signs: true}, syncDirectory(path)
+	return Key{ID: KeyID(v), Verifier: verifier, Signs: true}, nil
 }
 
 // EnvKey is the variable that may hold the keys themselves.

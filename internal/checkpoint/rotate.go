@@ -4,13 +4,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"crypto/ed25519"
 
 	"golang.org/x/mod/sumdb/note"
+
+	"github.com/waybill-dev/waybill/internal/wholefile"
 )
 
 // verifierOf makes the verifier key of a private one: PRIVATE+KEY+NAME+HASH+BASE64.
@@ -101,42 +101,15 @@ func Retire(path string) ([]Key, error) {
 	return retired, replaceFile(path, lines)
 }
 
-func fileText(keys []string) string {
-	return "# Keys that the ledger's checkpoints are signed with, the newest first. Those that\n" +
+func fileText(keys []string) []byte {
+	return []byte("# Keys that the ledger's checkpoints are signed with, the newest first. Those that\n" +
 		"# begin with PRIVATE sign; the others signed before, and still verify. Whoever has\n" +
-		"# a private key can sign a false ledger: keep it to yourself, and keep a copy.\n" + strings.Join(keys, "\n") + "\n"
+		"# a private key can sign a false ledger: keep it to yourself, and keep a copy.\n" + strings.Join(keys, "\n") + "\n")
 }
 
 func replaceFile(path string, lines []string) error {
-	temporary, err := writeTemporary(path, fileText(lines))
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, path); err != nil {
-		_ = os.Remove(temporary)
+	if err := wholefile.Replace(path, fileText(lines), 0o600); err != nil {
 		return fmt.Errorf("checkpoint key file: %w", err)
 	}
-	return syncDirectory(path)
-}
-
-// writeTemporary writes beside path and returns once the disk has it.
-func writeTemporary(path, text string) (name string, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".checkpoint-key-*") // 0600
-	if err != nil {
-		return "", fmt.Errorf("checkpoint key file: %w", err)
-	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		_ = os.Remove(f.Name())
-		return "", fmt.Errorf("checkpoint key file %s: %w", path, err)
-	}
-	return f.Name(), nil
-}
-
-func syncDirectory(path string) error {
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("checkpoint key file: %w", err)
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return nil
 }

@@ -1,12 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/version"
+	"github.com/waybill-dev/waybill/internal/wholefile"
 )
 
 func auditReport(s stdio) *cobra.Command {
@@ -61,7 +60,11 @@ Print it, or keep it. Long lists are cut, with the query that gives the rest.`,
 			if out == "" {
 				return write(s.out)
 			}
-			if err := writeFile(out, write); err != nil {
+			var b bytes.Buffer
+			if err := write(&b); err != nil {
+				return err
+			}
+			if err := wholefile.Replace(out, b.Bytes(), 0o600); err != nil {
 				return fmt.Errorf("--out: %w; name a file that can be written", err)
 			}
 			_, err = fmt.Fprintf(s.out, "written: %s\n", out)
@@ -144,20 +147,4 @@ func (q *question) reportPeople(ctx context.Context, db *ledger.DB, r *audit.Rep
 	}
 	r.Checkpoints, err = db.AuditCheckpoints(ctx, q.filter)
 	return err
-}
-
-// writeFile writes a file whole or not at all.
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".waybill-report-*")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(f), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }

@@ -42,21 +42,6 @@ func (c *channelSettings) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.subject, "subject", "", "nats: subject to publish on, outside of Waybill's own")
 }
 
-// changeFlags are what every command that changes something has.
-type changeFlags struct {
-	target target
-	out    format
-	actor  string
-	reason string
-}
-
-func (f *changeFlags) bind(flags *pflag.FlagSet) {
-	f.target.bind(flags, "data")
-	f.out.bind(flags)
-	bindActor(flags, &f.actor)
-	flags.StringVar(&f.reason, "reason", "", "why, for the record")
-}
-
 func channelCreate(s stdio) *cobra.Command {
 	var f changeFlags
 	var set channelSettings
@@ -86,7 +71,7 @@ again; a webhook without one gets one, which is printed this once.`,
 		if !slices.Contains(channel.Kinds(), channel.Kind(kind)) {
 			return process.Usagef("--kind %q: want webhook, pagerduty, slack, email, sms or nats", kind)
 		}
-		if err := firstError(f.out.check(), checkName(args[0])); err != nil {
+		if err := checkName(args[0]); err != nil {
 			return err
 		}
 		secret, err := readValue("secret", set.secret)
@@ -98,26 +83,25 @@ again; a webhook without one gets one, which is printed this once.`,
 		if spec.Kind == channel.Email || c.Flags().Changed("tls") {
 			spec.TLS = set.tls
 		}
-		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			made, err := ctl.CreateChannel(ctx, spec, actorOr(f.actor))
-			if err != nil {
-				return err
-			}
-			if f.out == "json" {
-				return printJSON(s.out, made)
-			}
-			if err := printChannel(s, f.out, made.Channel); err != nil {
-				return err
-			}
-			if made.NewSecret != "" {
-				_, err = fmt.Fprintf(s.out, "\nsecret  %s\n        Shown this once: give it to the receiver now.\n", made.NewSecret)
-				return err
-			}
-			_, err = fmt.Fprintf(s.out, "\nSee that it works: waybill channel test %s\n", made.Name)
-			return err
-		})
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.CreatedChannel, error) {
+			return ctl.CreateChannel(ctx, spec, actorOr(f.actor))
+		}, printNewChannel)
 	}
 	return c
+}
+
+func printNewChannel(s stdio, out format, made control.CreatedChannel) error {
+	if out == "json" {
+		return printJSON(s.out, made)
+	}
+	if err := printChannel(s, out, made.Channel); err != nil {
+		return err
+	}
+	if made.NewSecret != "" {
+		return printOnce(s, made.NewSecret)
+	}
+	_, err := fmt.Fprintf(s.out, "\nSee that it works: waybill channel test %s\n", made.Name)
+	return err
 }
 
 func checkName(name string) error {
@@ -128,51 +112,35 @@ func checkName(name string) error {
 }
 
 func channelList(s stdio) *cobra.Command {
-	var t target
-	var out format
+	var f askFlags
 	c := &cobra.Command{Use: "list", Short: "List the channels", Long: "List the channels, by name. Secrets are not shown.", Example: "  waybill channel list -o json"}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
+	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := out.check(); err != nil {
-			return err
-		}
-		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			list, err := ctl.Channels(ctx)
-			if err != nil {
-				return err
-			}
-			if out == "json" {
-				return printJSON(s.out, list)
-			}
-			tab := table{header: []string{"NAME", "KIND", "SENDS TO", "RECEIVERS", "DESCRIPTION"}}
-			for _, ch := range list {
-				tab.add(ch.Name, string(ch.Kind), ch.Address, clip(strings.Join(ch.To, ", "), 40), clip(ch.Description, 40))
-			}
-			return tab.write(s.out, "no channels: nobody can be told of a dead letter; make one with: waybill channel create")
-		})
+		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) ([]control.Channel, error) { return ctl.Channels(ctx) }, printChannels)
 	}
 	return c
 }
 
+func printChannels(s stdio, out format, list []control.Channel) error {
+	if out == "json" {
+		return printJSON(s.out, list)
+	}
+	t := table{header: []string{"NAME", "KIND", "SENDS TO", "RECEIVERS", "DESCRIPTION"}}
+	for _, c := range list {
+		t.add(c.Name, string(c.Kind), c.Address, clip(strings.Join(c.To, ", "), 40), clip(c.Description, 40))
+	}
+	return t.write(s.out, "no channels: nobody can be told of a dead letter; make one with: waybill channel create")
+}
+
 func channelShow(s stdio) *cobra.Command {
-	var t target
-	var out format
+	var f askFlags
 	c := &cobra.Command{Use: "show NAME", Short: "Show a channel", Long: "Show a channel, without its secret.",
 		Example: "  waybill channel show oncall-chat", Args: oneArg("name", "waybill channel show oncall-chat")}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
+	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := out.check(); err != nil {
-			return err
-		}
-		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			ch, err := ctl.Channel(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return printChannel(s, out, ch)
-		})
+		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.Channel, error) {
+			return ctl.Channel(ctx, args[0])
+		}, printChannel)
 	}
 	return c
 }
@@ -189,9 +157,6 @@ func channelUpdate(s stdio) *cobra.Command {
 	f.target.bindKeys(c.Flags())
 	set.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := f.out.check(); err != nil {
-			return err
-		}
 		patch, err := set.patch(c.Flags())
 		if err != nil {
 			return err
@@ -199,13 +164,9 @@ func channelUpdate(s stdio) *cobra.Command {
 		if patch == (control.ChannelPatch{}) {
 			return process.Usagef("nothing to change; name at least one setting, such as --secret @FILE")
 		}
-		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			ch, err := ctl.UpdateChannel(ctx, args[0], patch, actorOr(f.actor), f.reason)
-			if err != nil {
-				return err
-			}
-			return printChannel(s, f.out, ch)
-		})
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.Channel, error) {
+			return ctl.UpdateChannel(ctx, args[0], patch, actorOr(f.actor), f.reason)
+		}, printChannel)
 	}
 	return c
 }
@@ -245,16 +206,9 @@ func channelDelete(s stdio) *cobra.Command {
 		Example: "  waybill channel delete oncall-chat --reason 'the team uses the pager'", Args: oneArg("name", "waybill channel delete oncall-chat")}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := f.out.check(); err != nil {
-			return err
-		}
-		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			ch, err := ctl.DeleteChannel(ctx, args[0], actorOr(f.actor), f.reason)
-			if err != nil {
-				return err
-			}
-			return printChannel(s, f.out, ch)
-		})
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.Channel, error) {
+			return ctl.DeleteChannel(ctx, args[0], actorOr(f.actor), f.reason)
+		}, printChannel)
 	}
 	return c
 }
@@ -264,34 +218,30 @@ func channelTest(s stdio) *cobra.Command {
 	c := &cobra.Command{Use: "test NAME", Short: "Send a test message through a channel",
 		Long:    "Send a test message through a channel, from this machine, and say what came of it. Exit status 1 when it did not arrive.",
 		Example: "  waybill channel test oncall-chat", Args: oneArg("name", "waybill channel test oncall-chat")}
-	f.target.bind(c.Flags(), "data")
-	f.out.bind(c.Flags())
+	f.askFlags.bind(c.Flags())
 	bindActor(c.Flags(), &f.actor)
 	f.target.bindEgress(c.Flags())
 	f.target.bindKeys(c.Flags())
 	f.target.proxy.Bind(c.Flags())
 	c.Flags().StringVar(&f.target.caFile, "ca-file", "", "certificates (PEM) that servers are verified with, besides the system's")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := f.out.check(); err != nil {
-			return err
-		}
-		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			r, err := ctl.TestChannel(ctx, args[0], actorOr(f.actor))
-			if err != nil {
-				return err
-			}
-			if f.out == "json" {
-				err = printJSON(s.out, r)
-			} else if r.Told {
-				_, err = fmt.Fprintf(s.out, "%s took the message after %s\n", r.Channel, took(r.DurationUS))
-			}
-			if err == nil && !r.Told {
-				err = fmt.Errorf("channel %s did not take the message: %s: %s; see its settings with: waybill channel show %s", r.Channel, r.Outcome, r.Error, r.Channel)
-			}
-			return err
-		})
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.ChannelTest, error) {
+			return ctl.TestChannel(ctx, args[0], actorOr(f.actor))
+		}, printChannelTest)
 	}
 	return c
+}
+
+func printChannelTest(s stdio, out format, r control.ChannelTest) (err error) {
+	if out == "json" {
+		err = printJSON(s.out, r)
+	} else if r.Told {
+		_, err = fmt.Fprintf(s.out, "%s took the message after %s\n", r.Channel, took(r.DurationUS))
+	}
+	if err == nil && !r.Told {
+		err = fmt.Errorf("channel %s did not take the message: %s: %s; see its settings with: waybill channel show %s", r.Channel, r.Outcome, r.Error, r.Channel)
+	}
+	return err
 }
 
 func printChannel(s stdio, out format, c control.Channel) error {
@@ -306,15 +256,8 @@ func printChannel(s stdio, out format, c control.Channel) error {
 	if c.HasSecret {
 		secret = "stored, not shown"
 	}
-	for _, row := range [][2]string{{"name", c.Name}, {"kind", string(c.Kind)}, {"state", state}, {"sends to", c.Address}, {"from", c.From},
+	f := fields{{"name", c.Name}, {"kind", string(c.Kind)}, {"state", state}, {"sends to", c.Address}, {"from", c.From},
 		{"receivers", strings.Join(c.To, ", ")}, {"account", first(c.Username, c.Account)}, {"secret", secret}, {"description", c.Description},
-		{"revision", fmt.Sprintf("%d, %s by %s at %s", c.Revision, c.Change, c.UpdatedBy, c.UpdatedAt.UTC().Format(time.RFC3339))}, {"reason", c.Reason}} {
-		if row[1] == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(s.out, "%-12s %s\n", row[0], printable(row[1])); err != nil {
-			return err
-		}
-	}
-	return nil
+		{"revision", fmt.Sprintf("%d, %s by %s at %s", c.Revision, c.Change, c.UpdatedBy, c.UpdatedAt.UTC().Format(time.RFC3339))}, {"reason", c.Reason}}
+	return f.write(s.out)
 }

@@ -124,15 +124,13 @@ func toldText(d control.DeadLetter) string {
 
 // oneDeadLetter are the flags of what is about one of them.
 type oneDeadLetter struct {
-	target   target
-	out      format
+	askFlags
 	endpoint string
 	by       string
 }
 
 func (o *oneDeadLetter) bind(c *cobra.Command, by string) {
-	o.target.bind(c.Flags(), "data")
-	o.out.bind(c.Flags())
+	o.askFlags.bind(c.Flags())
 	c.Flags().StringVar(&o.endpoint, "endpoint", "", "to this endpoint; needed where the event is a dead letter to several")
 	if by != "" {
 		c.Flags().StringVar(&o.by, "by", "", by)
@@ -140,7 +138,7 @@ func (o *oneDeadLetter) bind(c *cobra.Command, by string) {
 }
 
 func (o *oneDeadLetter) run(c *cobra.Command, s stdio, args []string, do func(context.Context, *control.Control) (control.DeadLetter, error)) error {
-	if err := firstError(o.out.check(), checkEventID(args[0])); err != nil {
+	if err := checkEventID(args[0]); err != nil {
 		return err
 	}
 	if o.endpoint != "" {
@@ -148,13 +146,7 @@ func (o *oneDeadLetter) run(c *cobra.Command, s stdio, args []string, do func(co
 			return err
 		}
 	}
-	return o.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-		d, err := do(ctx, ctl)
-		if err != nil {
-			return err
-		}
-		return printDeadLetter(s, o.out, d)
-	})
+	return answer(c, s, &o.askFlags, do, printDeadLetter)
 }
 
 const anEvent = "evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"
@@ -237,15 +229,8 @@ func printDeadLetter(s stdio, out format, d control.DeadLetter) error {
 	if d.ResolvedBy != "" {
 		resolution += " by " + d.ResolvedBy + ": " + d.ResolutionReason
 	}
-	for _, row := range [][2]string{{"event", d.EventID}, {"type", d.EventType}, {"tenant", d.Tenant}, {"endpoint", d.EndpointID}, {"replay", d.ReplayID},
+	f := fields{{"event", d.EventID}, {"type", d.EventType}, {"tenant", d.Tenant}, {"endpoint", d.EndpointID}, {"replay", d.ReplayID},
 		{"reason", d.Reason}, {"why", d.Detail}, {"attempts", strconv.Itoa(d.Attempts)}, {"ended at", moment(d.DeadLetteredAt)}, {"promised by", moment(d.DeliverBy)},
-		{"told", told}, {"incident", d.IncidentID}, {"owner", owner}, {"resolution", resolution}, {"open for", d.OpenFor.String()}, {"late by", late}} {
-		if row[1] == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(s.out, "%-12s %s\n", row[0], printable(row[1])); err != nil {
-			return err
-		}
-	}
-	return nil
+		{"told", told}, {"incident", d.IncidentID}, {"owner", owner}, {"resolution", resolution}, {"open for", d.OpenFor.String()}, {"late by", late}}
+	return f.write(s.out)
 }

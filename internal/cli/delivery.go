@@ -148,8 +148,7 @@ const (
 )
 
 func deliveryWait(s stdio) *cobra.Command {
-	var t target
-	var out format
+	var f askFlags
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use: "wait EVENT", Short: "Wait until every delivery of an event has ended",
@@ -158,24 +157,23 @@ Exit status 1 when that takes longer than --timeout.`,
 		Example: "  waybill delivery wait evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --timeout 30s -o json",
 		Args:    oneArg("event id", "waybill delivery wait evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
+	f.bind(c.Flags())
 	c.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := firstError(out.check(), checkEventID(args[0])); err != nil {
+		if err := firstError(f.out.check(), checkEventID(args[0])); err != nil {
 			return err
 		}
 		if timeout <= 0 {
 			return process.Usagef("--timeout %s: want more than 0s", timeout)
 		}
-		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
+		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
 			list, err := waitEnded(ctx, ctl, args[0])
 			if err != nil {
 				return err
 			}
-			return printDeliveries(s, out, list)
+			return printDeliveries(s, f.out, list)
 		})
 	}
 	return c

@@ -16,8 +16,7 @@ import (
 )
 
 func deliveryShow(s stdio) *cobra.Command {
-	var t target
-	var out format
+	var f askFlags
 	var endpoint string
 	c := &cobra.Command{
 		Use: "show EVENT", Short: "Show every attempt made for an event",
@@ -25,11 +24,10 @@ func deliveryShow(s stdio) *cobra.Command {
 		Example: "  waybill delivery show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K\n  waybill delivery show order-17 --endpoint ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K -o json",
 		Args:    oneArg("event id", "waybill delivery show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
+	f.bind(c.Flags())
 	c.Flags().StringVar(&endpoint, "endpoint", "", "the delivery to this endpoint only")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := firstError(out.check(), checkEventID(args[0])); err != nil {
+		if err := firstError(f.out.check(), checkEventID(args[0])); err != nil {
 			return err
 		}
 		if endpoint != "" {
@@ -37,18 +35,18 @@ func deliveryShow(s stdio) *cobra.Command {
 				return err
 			}
 		}
-		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
+		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
 			if endpoint != "" {
 				d, err := ctl.Delivery(ctx, args[0], endpoint)
 				if err != nil {
 					return err
 				}
-				if out == "json" {
+				if f.out == "json" {
 					return printJSON(s.out, d)
 				}
 				return printDelivery(s.out, d)
 			}
-			return showAll(ctx, ctl, s, out, args[0])
+			return showAll(ctx, ctl, s, f.out, args[0])
 		})
 	}
 	return c

@@ -102,27 +102,8 @@ func (e *endpointSettings) readPolicy() (*retry.Policy, error) {
 	return &p, nil
 }
 
-// endpointFlags are what every endpoint command has.
-type endpointFlags struct {
-	target target
-	out    format
-	actor  string
-	reason string
-}
-
-func (f *endpointFlags) bind(flags *pflag.FlagSet) {
-	f.target.bind(flags, "data")
-	f.out.bind(flags)
-}
-
-func (f *endpointFlags) bindChange(flags *pflag.FlagSet, reason string) {
-	f.bind(flags)
-	bindActor(flags, &f.actor)
-	flags.StringVar(&f.reason, "reason", "", reason)
-}
-
 func endpointCreate(s stdio) *cobra.Command {
-	var f endpointFlags
+	var f changeFlags
 	var set endpointSettings
 	var tenant, secret, ordering string
 	c := &cobra.Command{
@@ -132,7 +113,7 @@ func endpointCreate(s stdio) *cobra.Command {
   waybill endpoint create --url https://example.com/in --types '>' --client-cert c.pem --client-key k.pem --ca ca.pem
   waybill endpoint create --url https://example.com/urgent --types '>' --policy '{"delays":["1s","5s","30s"]}' -o json`,
 	}
-	f.bind(c.Flags())
+	f.askFlags.bind(c.Flags())
 	bindActor(c.Flags(), &f.actor)
 	set.bind(c.Flags())
 	f.target.bindEgress(c.Flags())
@@ -152,7 +133,7 @@ func endpointCreate(s stdio) *cobra.Command {
 		}
 		policy, err := set.check()
 		if err == nil {
-			err = firstError(f.out.check(), checkTenant(tenant))
+			err = checkTenant(tenant)
 		}
 		if err != nil {
 			return err
@@ -168,19 +149,15 @@ func endpointCreate(s stdio) *cobra.Command {
 		set.rules.spec(&spec)
 		spec.Ordering = registry.Ordering(ordering)
 		set.credentials.addTo(&spec)
-		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			made, err := ctl.CreateEndpoint(ctx, spec, actorOr(f.actor))
-			if err != nil {
-				return err
-			}
-			return printSecret(s, f.out, made)
-		})
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.WithSecret, error) {
+			return ctl.CreateEndpoint(ctx, spec, actorOr(f.actor))
+		}, printSecret)
 	}
 	return c
 }
 
 func endpointUpdate(s stdio) *cobra.Command {
-	var f endpointFlags
+	var f changeFlags
 	var set endpointSettings
 	c := &cobra.Command{
 		Use: "update ENDPOINT", Short: "Change settings of an endpoint",
@@ -190,7 +167,7 @@ an endpoint to another server, or to other issuers of its certificate: give them
 		Example: "  waybill endpoint update ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --timeout 5s --policy urgent --reason 'slow since the move'",
 		Args:    oneArg("endpoint id", "waybill endpoint update ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --timeout 5s"),
 	}
-	f.bindChange(c.Flags(), "why, for the record")
+	f.bind(c.Flags())
 	set.bind(c.Flags())
 	f.target.bindEgress(c.Flags())
 	f.target.bindKeys(c.Flags())
@@ -199,7 +176,7 @@ an endpoint to another server, or to other issuers of its certificate: give them
 	c.RunE = func(c *cobra.Command, args []string) error {
 		policy, err := set.check()
 		if err == nil {
-			err = firstError(f.out.check(), checkEndpointID(args[0]))
+			err = checkEndpointID(args[0])
 		}
 		if err != nil {
 			return err
@@ -208,9 +185,9 @@ an endpoint to another server, or to other issuers of its certificate: give them
 		if patch.Empty() {
 			return process.Usagef("nothing to change; name at least one setting, such as --timeout 5s")
 		}
-		return f.change(c.Context(), s, func(ctx context.Context, ctl *control.Control) (control.Endpoint, error) {
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.Endpoint, error) {
 			return ctl.UpdateEndpoint(ctx, args[0], patch, actorOr(f.actor), f.reason)
-		})
+		}, printEndpoint)
 	}
 	return c
 }
@@ -251,20 +228,6 @@ func (e *endpointSettings) patch(f *pflag.FlagSet, policy *retry.Policy) control
 	return p
 }
 
-// change runs one action that gives the endpoint's new revision, and prints it.
-func (f *endpointFlags) change(ctx context.Context, s stdio, do func(context.Context, *control.Control) (control.Endpoint, error)) error {
-	if err := f.out.check(); err != nil {
-		return err
-	}
-	return f.target.withControl(ctx, func(ctx context.Context, ctl *control.Control) error {
-		e, err := do(ctx, ctl)
-		if err != nil {
-			return err
-		}
-		return printEndpoint(s, f.out, e)
-	})
-}
-
 func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -290,6 +253,10 @@ func printSecret(s stdio, out format, made control.WithSecret) error {
 	if err := printEndpoint(s, out, made.Endpoint); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.out, "\nsecret  %s\n        Shown this once: give it to the receiver now.\n", made.Secret)
+	return printOnce(s, made.Secret)
+}
+
+func printOnce(s stdio, secret string) error {
+	_, err := fmt.Fprintf(s.out, "\nsecret  %s\n        Shown this once: give it to the receiver now.\n", secret)
 	return err
 }

@@ -11,27 +11,28 @@ import (
 )
 
 func endpointEnable(s stdio) *cobra.Command {
-	var f endpointFlags
+	var f changeFlags
 	c := &cobra.Command{
 		Use: "enable ENDPOINT", Short: "Let an endpoint get events again",
 		Long:    "Let an endpoint get events again: those that are accepted from now on. What it missed can be replayed.",
 		Example: "  waybill endpoint enable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'their incident is over'",
 		Args:    oneArg("endpoint id", "waybill endpoint enable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
-	f.bindChange(c.Flags(), "why, for the record")
+	f.bind(c.Flags())
 	c.RunE = f.act(s, (*control.Control).EnableEndpoint)
 	return c
 }
 
 func endpointDisable(s stdio) *cobra.Command {
-	var f endpointFlags
+	var f changeFlags
 	c := &cobra.Command{
 		Use: "disable ENDPOINT", Short: "Stop an endpoint's deliveries",
 		Long:    "Stop an endpoint's deliveries: those on their way end as dead letters, and it is owed no event until it is enabled.",
 		Example: "  waybill endpoint disable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'receiver moved, ticket 4711'",
 		Args:    oneArg("endpoint id", "waybill endpoint disable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'receiver moved'"),
 	}
-	f.bindChange(c.Flags(), "why, for the record (required)")
+	f.bind(c.Flags())
+	c.Flags().Lookup("reason").Usage = "why, for the record (required)"
 	act := f.act(s, (*control.Control).DisableEndpoint)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if f.reason == "" {
@@ -43,32 +44,32 @@ func endpointDisable(s stdio) *cobra.Command {
 }
 
 func endpointDelete(s stdio) *cobra.Command {
-	var f endpointFlags
+	var f changeFlags
 	c := &cobra.Command{
 		Use: "delete ENDPOINT", Short: "End an endpoint for good",
 		Long:    "End an endpoint for good. What is on its way to it ends as dead letters; its history stays in the ledger.",
 		Example: "  waybill endpoint delete ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'contract ended'",
 		Args:    oneArg("endpoint id", "waybill endpoint delete ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
-	f.bindChange(c.Flags(), "why, for the record")
+	f.bind(c.Flags())
 	c.RunE = f.act(s, (*control.Control).DeleteEndpoint)
 	return c
 }
 
 // act runs an action that needs an id, an actor and a reason.
-func (f *endpointFlags) act(s stdio, do func(*control.Control, context.Context, string, string, string) (control.Endpoint, error)) func(*cobra.Command, []string) error {
+func (f *changeFlags) act(s stdio, do func(*control.Control, context.Context, string, string, string) (control.Endpoint, error)) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if err := checkEndpointID(args[0]); err != nil {
 			return err
 		}
-		return f.change(c.Context(), s, func(ctx context.Context, ctl *control.Control) (control.Endpoint, error) {
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.Endpoint, error) {
 			return do(ctl, ctx, args[0], actorOr(f.actor), f.reason)
-		})
+		}, printEndpoint)
 	}
 }
 
 func endpointRotate(s stdio) *cobra.Command {
-	var f endpointFlags
+	var f changeFlags
 	var overlap time.Duration
 	var secret string
 	c := &cobra.Command{
@@ -77,12 +78,12 @@ func endpointRotate(s stdio) *cobra.Command {
 		Example: "  waybill endpoint rotate-secret ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --overlap 72h --reason 'yearly rotation'",
 		Args:    oneArg("endpoint id", "waybill endpoint rotate-secret ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
-	f.bindChange(c.Flags(), "why, for the record")
+	f.bind(c.Flags())
 	f.target.bindKeys(c.Flags())
 	c.Flags().DurationVar(&overlap, "overlap", control.DefaultOverlap, "how long the present secret signs beside the new one; 0s ends it at once")
 	c.Flags().StringVar(&secret, "secret", "", "secret of your own, or @FILE (default: one is made)")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := firstError(f.out.check(), checkEndpointID(args[0])); err != nil {
+		if err := checkEndpointID(args[0]); err != nil {
 			return err
 		}
 		if overlap < 0 {
@@ -93,38 +94,30 @@ func endpointRotate(s stdio) *cobra.Command {
 			return err
 		}
 		rotation := control.Rotation{Overlap: (*control.Duration)(&overlap), Secret: own, Reason: f.reason}
-		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			made, err := ctl.RotateSecret(ctx, args[0], rotation, actorOr(f.actor))
-			if err != nil {
-				return err
-			}
-			return printSecret(s, f.out, made)
-		})
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.WithSecret, error) {
+			return ctl.RotateSecret(ctx, args[0], rotation, actorOr(f.actor))
+		}, printSecret)
 	}
 	return c
 }
 
 func endpointTest(s stdio) *cobra.Command {
-	var f endpointFlags
+	var f changeFlags
 	c := &cobra.Command{
 		Use: "test ENDPOINT", Short: "Send a test event to one endpoint",
 		Long:    "Send an event of type " + control.TestType + " to one endpoint, whatever types it subscribes to, through the same pipeline as every other event.",
 		Example: "  waybill endpoint test ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K",
 		Args:    oneArg("endpoint id", "waybill endpoint test ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
-	f.bind(c.Flags())
+	f.askFlags.bind(c.Flags())
 	bindActor(c.Flags(), &f.actor)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := firstError(f.out.check(), checkEndpointID(args[0])); err != nil {
+		if err := checkEndpointID(args[0]); err != nil {
 			return err
 		}
-		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			ack, err := ctl.TestEndpoint(ctx, args[0], actorOr(f.actor))
-			if err != nil {
-				return err
-			}
-			return printAck(s, f.out, ack)
-		})
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.Ack, error) {
+			return ctl.TestEndpoint(ctx, args[0], actorOr(f.actor))
+		}, printAck)
 	}
 	return c
 }

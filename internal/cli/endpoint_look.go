@@ -2,12 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +11,7 @@ import (
 )
 
 func endpointList(s stdio) *cobra.Command {
-	var f endpointFlags
+	var f askFlags
 	var filter control.EndpointFilter
 	c := &cobra.Command{
 		Use: "list", Short: "List endpoints",
@@ -26,22 +22,18 @@ func endpointList(s stdio) *cobra.Command {
 	c.Flags().StringVar(&filter.Tenant, "tenant", "", "of this tenant only")
 	c.Flags().BoolVar(&filter.Deleted, "deleted", false, "list deleted ones too")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := firstError(f.out.check(), checkTenant(filter.Tenant)); err != nil {
+		if err := checkTenant(filter.Tenant); err != nil {
 			return err
 		}
-		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			list, err := ctl.Endpoints(ctx, filter)
-			if err != nil {
-				return err
-			}
-			return printEndpoints(s, f.out, list)
-		})
+		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) ([]control.Endpoint, error) {
+			return ctl.Endpoints(ctx, filter)
+		}, printEndpoints)
 	}
 	return c
 }
 
 func endpointShow(s stdio) *cobra.Command {
-	var f endpointFlags
+	var f askFlags
 	c := &cobra.Command{
 		Use: "show ENDPOINT", Short: "Show one endpoint",
 		Long:    "Show the present revision of one endpoint, also of a deleted one.",
@@ -53,9 +45,9 @@ func endpointShow(s stdio) *cobra.Command {
 		if err := checkEndpointID(args[0]); err != nil {
 			return err
 		}
-		return f.change(c.Context(), s, func(ctx context.Context, ctl *control.Control) (control.Endpoint, error) {
+		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.Endpoint, error) {
 			return ctl.Endpoint(ctx, args[0])
-		})
+		}, printEndpoint)
 	}
 	return c
 }
@@ -117,35 +109,7 @@ func policyText(e control.Endpoint) string {
 	if e.Policy == nil {
 		return "default (standard; urgent when there is a deadline)"
 	}
-	b, err := json.Marshal(e.Policy)
-	if err != nil {
-		return e.Policy.Name
-	}
-	return string(b)
-}
-
-// fields are "name  value" lines; those without a value are left out.
-type fields struct{ rows [][2]string }
-
-func (f *fields) add(name, value string) {
-	if value != "" {
-		f.rows = append(f.rows, [2]string{name, printable(value)})
-	}
-}
-
-func (f *fields) addTime(name string, t time.Time) { f.add(name, moment(t)) }
-
-func (f *fields) write(w io.Writer) error {
-	longest := 0
-	for _, r := range f.rows {
-		longest = max(longest, len(r[0]))
-	}
-	var b strings.Builder
-	for _, r := range f.rows {
-		fmt.Fprintf(&b, "%-*s  %s\n", longest, r[0], r[1])
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return asJSON(e.Policy)
 }
 
 func spaced(a, b string) string {

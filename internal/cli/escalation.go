@@ -21,8 +21,7 @@ func escalationCommand(s stdio) *cobra.Command {
 }
 
 func escalationList(s stdio) *cobra.Command {
-	var t target
-	var out format
+	var f askFlags
 	var filter control.EscalationFilter
 	var state string
 	c := &cobra.Command{Use: "list", Short: "List the incidents that people are told of",
@@ -30,12 +29,11 @@ func escalationList(s stdio) *cobra.Command {
 dead letter of a tenant under a policy, and those that followed until a person
 acknowledged.`,
 		Example: "  waybill escalation list --state open\n  waybill escalation list --tenant acme -o json"}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
+	f.bind(c.Flags())
 	c.Flags().StringVar(&filter.Tenant, "tenant", "", "of this tenant only")
 	c.Flags().StringVar(&state, "state", "", "open, acknowledged or expired")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := firstError(out.check(), checkTenant(filter.Tenant)); err != nil {
+		if err := checkTenant(filter.Tenant); err != nil {
 			return err
 		}
 		switch filter.State = escalation.State(state); filter.State {
@@ -43,12 +41,15 @@ acknowledged.`,
 		default:
 			return process.Usagef("--state %q: want open, acknowledged or expired", state)
 		}
-		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
+		if err := f.out.check(); err != nil {
+			return err
+		}
+		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
 			list, err := ctl.Escalations(ctx, filter)
 			if err != nil {
 				return err
 			}
-			if out == "json" {
+			if f.out == "json" {
 				return printJSON(s.out, list)
 			}
 			if err := printEscalations(s, list); err != nil {
@@ -73,32 +74,22 @@ func printEscalations(s stdio, list []control.Escalation) error {
 }
 
 func escalationShow(s stdio) *cobra.Command {
-	var t target
-	var out format
+	var f askFlags
 	c := &cobra.Command{Use: "show ID", Short: "Show an incident: what for, and how far each channel has come",
 		Long:    "Show an incident, by its id or by the record id of a dead letter in it.",
 		Example: "  waybill escalation show inc_5f1c9a0b3d7e2f4a6b8c\n  waybill escalation show delivery.dead_lettered/evt_1/ep_2",
 		Args:    oneArg("incident id", "waybill escalation show inc_5f1c9a0b3d7e2f4a6b8c")}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
+	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := out.check(); err != nil {
-			return err
-		}
-		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			e, err := ctl.Escalation(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return printEscalation(s, out, e)
-		})
+		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.Escalation, error) {
+			return ctl.Escalation(ctx, args[0])
+		}, printEscalation)
 	}
 	return c
 }
 
 func escalationAck(s stdio) *cobra.Command {
-	var t target
-	var out format
+	var f askFlags
 	var by, note string
 	c := &cobra.Command{Use: "ack ID", Short: "Take an incident: nobody else is told of it",
 		Long: `Take an incident in the name of a person. Its messages stop at once, and the
@@ -106,24 +97,16 @@ acknowledgement is on record for each of its dead letters. What comes afterwards
 is an incident of its own.`,
 		Example: "  waybill escalation ack inc_5f1c9a0b3d7e2f4a6b8c --by ann@example.com --note 'calling the lab'",
 		Args:    oneArg("incident id", "waybill escalation ack inc_5f1c9a0b3d7e2f4a6b8c --by ann@example.com")}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
+	f.bind(c.Flags())
 	c.Flags().StringVar(&by, "by", "", "who takes it (required)")
 	c.Flags().StringVar(&note, "note", "", "for the record and for those who were told")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if by == "" {
 			return missing("by", "ann@example.com")
 		}
-		if err := out.check(); err != nil {
-			return err
-		}
-		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			e, err := ctl.AcknowledgeEscalation(ctx, args[0], by, note)
-			if err != nil {
-				return err
-			}
-			return printEscalation(s, out, e)
-		})
+		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.Escalation, error) {
+			return ctl.AcknowledgeEscalation(ctx, args[0], by, note)
+		}, printEscalation)
 	}
 	return c
 }
@@ -141,15 +124,11 @@ func printEscalation(s stdio, out format, e control.Escalation) error {
 		taken = e.AckedBy + " at " + moment(e.AckedAt)
 	}
 	first := strings.TrimSpace(e.First.EventID + " to " + e.First.EndpointID)
-	for _, row := range [][2]string{{"incident", e.ID}, {"state", string(e.State)}, {"tenant", e.Tenant}, {"policy", fmt.Sprintf("%s, step %d of round %d", e.Policy, e.Step, e.Round)},
+	f := fields{{"incident", e.ID}, {"state", string(e.State)}, {"tenant", e.Tenant}, {"policy", fmt.Sprintf("%s, step %d of round %d", e.Policy, e.Step, e.Round)},
 		{"opened at", moment(e.OpenedAt)}, {"promised by", moment(e.DeliverBy)}, {"told at", told}, {"taken by", taken}, {"note", e.AckNote},
-		{"dead letters", fmt.Sprint(e.Count)}, {"first", first + ": " + e.First.Reason}, {"reasons", counts(e.Reasons)}, {"endpoints", counts(e.Endpoints)}} {
-		if row[1] == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(s.out, "%-12s %s\n", row[0], printable(row[1])); err != nil {
-			return err
-		}
+		{"dead letters", fmt.Sprint(e.Count)}, {"first", first + ": " + e.First.Reason}, {"reasons", counts(e.Reasons)}, {"endpoints", counts(e.Endpoints)}}
+	if err := f.write(s.out); err != nil {
+		return err
 	}
 	if _, err := fmt.Fprintln(s.out); err != nil {
 		return err

@@ -102,7 +102,7 @@ each --window.`,
 		if len(set.steps) == 0 {
 			return missing("step", "0s:oncall-chat")
 		}
-		if err := firstError(f.out.check(), checkName(args[0])); err != nil {
+		if err := checkName(args[0]); err != nil {
 			return err
 		}
 		steps, err := set.parseSteps()
@@ -111,13 +111,9 @@ each --window.`,
 		}
 		spec := control.EscalationPolicySpec{Name: args[0], Description: set.description, Priority: set.priority, Tenants: set.tenants, Types: set.types, Reasons: set.reasons,
 			Steps: steps, Repeat: (*control.Duration)(&set.repeat), MaxDuration: control.Duration(set.longest), Window: control.Duration(set.window), Reason: f.reason}
-		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			p, err := ctl.CreateEscalationPolicy(ctx, spec, actorOr(f.actor))
-			if err != nil {
-				return err
-			}
-			return printPolicies(ctx, s, f.out, ctl, &p)
-		})
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.EscalationPolicy, error) {
+			return ctl.CreateEscalationPolicy(ctx, spec, actorOr(f.actor))
+		}, printPolicy, warnUncovered)
 	}
 	return c
 }
@@ -136,16 +132,12 @@ letter on; incidents that began under it go on as they began.`,
 	set.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		patch, err := set.patch(c.Flags())
-		if err := firstError(f.out.check(), err); err != nil {
+		if err != nil {
 			return err
 		}
-		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			p, err := ctl.UpdateEscalationPolicy(ctx, args[0], patch, actorOr(f.actor), f.reason)
-			if err != nil {
-				return err
-			}
-			return printPolicies(ctx, s, f.out, ctl, &p)
-		})
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.EscalationPolicy, error) {
+			return ctl.UpdateEscalationPolicy(ctx, args[0], patch, actorOr(f.actor), f.reason)
+		}, printPolicy, warnUncovered)
 	}
 	return c
 }
@@ -170,41 +162,27 @@ func parseStep(text string) (control.EscalationStep, error) {
 }
 
 func policyList(s stdio) *cobra.Command {
-	var t target
-	var out format
+	var f askFlags
 	c := &cobra.Command{Use: "list", Short: "List the escalation policies, and for whom there is none",
 		Long: "List the escalation policies, by name. A warning says so where nobody would be told of a dead letter.", Example: "  waybill escalation-policy list"}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
+	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := out.check(); err != nil {
-			return err
-		}
-		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			return printPolicies(ctx, s, out, ctl, nil)
-		})
+		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) ([]control.EscalationPolicy, error) {
+			return ctl.EscalationPolicies(ctx)
+		}, printPolicies, warnUncovered)
 	}
 	return c
 }
 
 func policyShow(s stdio) *cobra.Command {
-	var t target
-	var out format
+	var f askFlags
 	c := &cobra.Command{Use: "show NAME", Short: "Show an escalation policy", Long: "Show an escalation policy.",
 		Example: "  waybill escalation-policy show oncall -o json", Args: oneArg("name", "waybill escalation-policy show oncall")}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
+	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := out.check(); err != nil {
-			return err
-		}
-		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			p, err := ctl.EscalationPolicy(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return writePolicies(s, out, &p, []control.EscalationPolicy{p})
-		})
+		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.EscalationPolicy, error) {
+			return ctl.EscalationPolicy(ctx, args[0])
+		}, printPolicy)
 	}
 	return c
 }
@@ -216,47 +194,29 @@ func policyDelete(s stdio) *cobra.Command {
 		Example: "  waybill escalation-policy delete oncall --reason 'replaced by labs'", Args: oneArg("name", "waybill escalation-policy delete oncall")}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := f.out.check(); err != nil {
-			return err
-		}
-		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			p, err := ctl.DeleteEscalationPolicy(ctx, args[0], actorOr(f.actor), f.reason)
-			if err != nil {
-				return err
-			}
-			if f.out == "json" {
-				return printJSON(s.out, p)
-			}
-			if _, err := fmt.Fprintf(s.out, "%s is deleted\n", p.Name); err != nil {
-				return err
-			}
-			return warnUncovered(ctx, s, ctl)
-		})
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.EscalationPolicy, error) {
+			return ctl.DeleteEscalationPolicy(ctx, args[0], actorOr(f.actor), f.reason)
+		}, printPolicyDeleted, warnUncovered)
 	}
 	return c
 }
 
-// printPolicies prints one policy, or all of them, and a warning.
-func printPolicies(ctx context.Context, s stdio, out format, ctl *control.Control, one *control.EscalationPolicy) error {
-	list := []control.EscalationPolicy{}
-	if one != nil {
-		list = append(list, *one)
-	} else {
-		var err error
-		if list, err = ctl.EscalationPolicies(ctx); err != nil {
-			return err
-		}
+func printPolicyDeleted(s stdio, out format, p control.EscalationPolicy) error {
+	if out == "json" {
+		return printJSON(s.out, p)
 	}
-	if err := writePolicies(s, out, one, list); err != nil {
-		return err
-	}
-	return warnUncovered(ctx, s, ctl)
+	_, err := fmt.Fprintf(s.out, "%s is deleted\n", p.Name)
+	return err
 }
 
-func writePolicies(s stdio, out format, one *control.EscalationPolicy, list []control.EscalationPolicy) error {
-	if out == "json" && one != nil {
-		return printJSON(s.out, one)
+func printPolicy(s stdio, out format, p control.EscalationPolicy) error {
+	if out == "json" {
+		return printJSON(s.out, p)
 	}
+	return printPolicies(s, out, []control.EscalationPolicy{p})
+}
+
+func printPolicies(s stdio, out format, list []control.EscalationPolicy) error {
 	if out == "json" {
 		return printJSON(s.out, list)
 	}

@@ -24,8 +24,7 @@ func eventCommand(s stdio) *cobra.Command {
 
 // publishFlags are those of event publish.
 type publishFlags struct {
-	target                     target
-	out                        format
+	askFlags
 	tenant, id, eventType      string
 	data, timestamp, deliverBy string
 	subjectType, subjectID     string
@@ -70,13 +69,9 @@ deliver_by and subject); all are checked before the first is published.`,
 		if err != nil {
 			return err
 		}
-		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			ack, err := ctl.PublishEvent(ctx, f.tenant, event, "")
-			if err != nil {
-				return err
-			}
-			return printAck(s, f.out, ack)
-		})
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.Ack, error) {
+			return ctl.PublishEvent(ctx, f.tenant, event, "")
+		}, printAck)
 	}
 	return c
 }
@@ -177,8 +172,7 @@ func ackLine(ack control.Ack) string {
 }
 
 func eventShow(s stdio) *cobra.Command {
-	var t target
-	var out format
+	var f askFlags
 	var content bool
 	c := &cobra.Command{
 		Use: "show EVENT", Short: "Show what is on record of an event",
@@ -186,20 +180,15 @@ func eventShow(s stdio) *cobra.Command {
 		Example: "  waybill event show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K\n  waybill event show order-17 --content -o json",
 		Args:    oneArg("event id", "waybill event show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
+	f.bind(c.Flags())
 	c.Flags().BoolVar(&content, "content", false, "show the event itself too")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := firstError(out.check(), checkEventID(args[0])); err != nil {
+		if err := checkEventID(args[0]); err != nil {
 			return err
 		}
-		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			e, err := ctl.Event(ctx, args[0], content)
-			if err != nil {
-				return err
-			}
-			return printEvent(s, out, e)
-		})
+		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.EventDetails, error) {
+			return ctl.Event(ctx, args[0], content)
+		}, printEvent)
 	}
 	return c
 }

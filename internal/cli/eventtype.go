@@ -21,7 +21,7 @@ func eventTypeCommand(s stdio) *cobra.Command {
 }
 
 func eventTypeSet(s stdio) *cobra.Command {
-	var f endpointFlags
+	var f changeFlags
 	var set endpointSettings
 	var tenant string
 	c := &cobra.Command{
@@ -33,7 +33,7 @@ the one that names the type most closely wins, for each setting by itself.`,
 		Example: "  " + eventTypeExample + "\n  waybill event-type set report.monthly --tenant acme --policy '{\"delays\":[\"1h\",\"6h\"]}' --reason 'ticket 4711'",
 		Args:    oneArg("pattern of event types", eventTypeExample),
 	}
-	f.bindChange(c.Flags(), "why, for the record")
+	f.bind(c.Flags())
 	c.Flags().StringVar(&tenant, "tenant", control.DefaultTenant, "owner of the events")
 	c.Flags().DurationVar(&set.deliverWithin, "deliver-within", 0, "deadline for events that bring none")
 	c.Flags().StringVar(&set.policy, "policy", "", "schedule of attempts where the endpoint has none: standard, urgent, a JSON object, or @FILE")
@@ -41,7 +41,7 @@ the one that names the type most closely wins, for each setting by itself.`,
 	c.RunE = func(c *cobra.Command, args []string) error {
 		policy, err := set.readPolicy()
 		if err == nil {
-			err = firstError(f.out.check(), checkPattern(args[0]), checkTenant(tenant))
+			err = firstError(checkPattern(args[0]), checkTenant(tenant))
 		}
 		if err != nil {
 			return err
@@ -53,15 +53,15 @@ the one that names the type most closely wins, for each setting by itself.`,
 			return process.Usagef("nothing to set; name --deliver-within or --policy, or delete the event type with: waybill event-type delete '%s'", args[0])
 		}
 		spec := control.EventTypeSpec{Description: set.description, DeliverWithin: control.Duration(set.deliverWithin), Policy: policy}
-		return f.eventType(c.Context(), s, func(ctx context.Context, ctl *control.Control) (control.EventType, error) {
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.EventType, error) {
 			return ctl.SetEventType(ctx, tenant, args[0], spec, actorOr(f.actor), f.reason)
-		})
+		}, printEventType)
 	}
 	return c
 }
 
 func eventTypeList(s stdio) *cobra.Command {
-	var f endpointFlags
+	var f askFlags
 	var tenant string
 	c := &cobra.Command{
 		Use: "list", Short: "List what is set for event types",
@@ -71,22 +71,18 @@ func eventTypeList(s stdio) *cobra.Command {
 	f.bind(c.Flags())
 	c.Flags().StringVar(&tenant, "tenant", "", "of this tenant only")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := firstError(f.out.check(), checkTenant(tenant)); err != nil {
+		if err := checkTenant(tenant); err != nil {
 			return err
 		}
-		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			list, err := ctl.EventTypes(ctx, tenant)
-			if err != nil {
-				return err
-			}
-			return printEventTypes(s, f.out, list)
-		})
+		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) ([]control.EventType, error) {
+			return ctl.EventTypes(ctx, tenant)
+		}, printEventTypes)
 	}
 	return c
 }
 
 func eventTypeShow(s stdio) *cobra.Command {
-	var f endpointFlags
+	var f askFlags
 	var tenant string
 	c := &cobra.Command{
 		Use: "show TYPE_PATTERN", Short: "Show what is set for one pattern",
@@ -100,15 +96,15 @@ func eventTypeShow(s stdio) *cobra.Command {
 		if err := firstError(checkPattern(args[0]), checkTenant(tenant)); err != nil {
 			return err
 		}
-		return f.eventType(c.Context(), s, func(ctx context.Context, ctl *control.Control) (control.EventType, error) {
+		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.EventType, error) {
 			return ctl.EventType(ctx, tenant, args[0])
-		})
+		}, printEventType)
 	}
 	return c
 }
 
 func eventTypeDelete(s stdio) *cobra.Command {
-	var f endpointFlags
+	var f changeFlags
 	var tenant string
 	c := &cobra.Command{
 		Use: "delete TYPE_PATTERN", Short: "End what is set for one pattern",
@@ -116,31 +112,17 @@ func eventTypeDelete(s stdio) *cobra.Command {
 		Example: "  waybill event-type delete 'lab_result.>' --reason 'moved to the endpoints'",
 		Args:    oneArg("pattern of event types", "waybill event-type delete 'lab_result.>'"),
 	}
-	f.bindChange(c.Flags(), "why, for the record")
+	f.bind(c.Flags())
 	c.Flags().StringVar(&tenant, "tenant", control.DefaultTenant, "owner of the events")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := firstError(checkPattern(args[0]), checkTenant(tenant)); err != nil {
 			return err
 		}
-		return f.eventType(c.Context(), s, func(ctx context.Context, ctl *control.Control) (control.EventType, error) {
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.EventType, error) {
 			return ctl.DeleteEventType(ctx, tenant, args[0], actorOr(f.actor), f.reason)
-		})
+		}, printEventType)
 	}
 	return c
-}
-
-// eventType runs one action that gives an event type's revision, and prints it.
-func (f *endpointFlags) eventType(ctx context.Context, s stdio, do func(context.Context, *control.Control) (control.EventType, error)) error {
-	if err := f.out.check(); err != nil {
-		return err
-	}
-	return f.target.withControl(ctx, func(ctx context.Context, ctl *control.Control) error {
-		e, err := do(ctx, ctl)
-		if err != nil {
-			return err
-		}
-		return printEventType(s, f.out, e)
-	})
 }
 
 func checkPattern(pattern string) error {

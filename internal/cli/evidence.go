@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/evidence"
 	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/wholefile"
 )
 
 func evidenceCommand(s stdio) *cobra.Command {
@@ -109,18 +109,12 @@ func (f *exportFlags) export(ctx context.Context, s stdio, l control.EvidenceSou
 	return err
 }
 
-// writeWhole leaves the whole file or none.
+// writeWhole is for what others may read.
 func writeWhole(path string, b []byte) error {
-	t, err := os.CreateTemp(filepath.Dir(path), ".evidence-*")
-	if err != nil {
+	if err := wholefile.Replace(path, b, 0o644); err != nil {
 		return fmt.Errorf("%w; name a file that can be written with --out", err)
 	}
-	defer os.Remove(t.Name())
-	_, err = t.Write(b)
-	if err = errors.Join(err, t.Chmod(0o644), t.Sync(), t.Close()); err != nil {
-		return fmt.Errorf("%w; name a file that can be written with --out", err)
-	}
-	return os.Rename(t.Name(), path)
+	return nil
 }
 
 // readBounded reads a file, or - for standard input.

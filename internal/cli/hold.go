@@ -21,8 +21,7 @@ func holdCommand(s stdio) *cobra.Command {
 }
 
 func holdAdd(s stdio) *cobra.Command {
-	var t target
-	var out format
+	var f askFlags
 	var h custody.Hold
 	var from, to string
 	c := &cobra.Command{
@@ -35,8 +34,7 @@ once the hold is in ClickHouse: from then on it is in force.`,
   waybill hold add --tenant acme --from 2021-01-01 --to 2022-01-01 --actor ann@example.com --reason 'audit'`,
 		Args: cobra.NoArgs,
 	}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
+	f.bind(c.Flags())
 	c.Flags().StringVar(&h.Event, "event", "", "this event")
 	c.Flags().StringVar(&h.Subject, "subject", "", "events about this resource, TYPE:ID or ID")
 	c.Flags().StringVar(&h.Tenant, "tenant", "", "this tenant")
@@ -59,10 +57,10 @@ once the hold is in ClickHouse: from then on it is in force.`,
 		case !h.From.IsZero() && !h.To.IsZero() && !h.From.Before(h.To):
 			return process.Usagef("--from %s is not before --to %s", from, to)
 		}
-		if err := firstError(out.check(), whoAndWhy(h.Actor, h.Reason)); err != nil {
+		if err := firstError(f.out.check(), whoAndWhy(h.Actor, h.Reason)); err != nil {
 			return err
 		}
-		return t.withKeeper(c.Context(), roles.Auditor, onRecordPatience, func(ctx context.Context, k *custody.Keeper) error {
+		return f.target.withKeeper(c.Context(), roles.Auditor, onRecordPatience, func(ctx context.Context, k *custody.Keeper) error {
 			added, late, err := k.Add(ctx, h)
 			if err != nil {
 				return err
@@ -71,7 +69,7 @@ once the hold is in ClickHouse: from then on it is in force.`,
 			if err != nil {
 				return err
 			}
-			return printAdded(s, out, added, kept, late)
+			return printAdded(s, f.out, added, kept, late)
 		})
 	}
 	return c
@@ -124,20 +122,18 @@ func holdTime(flag, value string) (time.Time, error) {
 }
 
 func holdList(s stdio) *cobra.Command {
-	var t target
-	var out format
+	var f askFlags
 	var all bool
 	c := &cobra.Command{Use: "list", Short: "List the legal holds in force",
 		Long: "List the legal holds in force, as the ledger has them; with --all also those that were released.", Args: cobra.NoArgs,
 		Example: "  waybill hold list\n  waybill hold list --all -o json"}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
+	f.bind(c.Flags())
 	c.Flags().BoolVar(&all, "all", false, "also those that were released")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := out.check(); err != nil {
+		if err := f.out.check(); err != nil {
 			return err
 		}
-		return t.withKeeper(c.Context(), roles.Auditor, onRecordPatience, func(ctx context.Context, k *custody.Keeper) error {
+		return f.target.withKeeper(c.Context(), roles.Auditor, onRecordPatience, func(ctx context.Context, k *custody.Keeper) error {
 			st, err := k.State(ctx)
 			if err != nil {
 				return err
@@ -146,7 +142,7 @@ func holdList(s stdio) *cobra.Command {
 			if all {
 				list = st.Holds
 			}
-			return printHolds(s, out, list)
+			return printHolds(s, f.out, list)
 		})
 	}
 	return c
@@ -166,17 +162,15 @@ func printHolds(s stdio, out format, list []custody.Hold) error {
 const aHold = "hold_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"
 
 func holdShow(s stdio) *cobra.Command {
-	var t target
-	var out format
+	var f askFlags
 	c := &cobra.Command{Use: "show HOLD", Short: "Show a legal hold", Long: "Show a legal hold: what it covers, who put it in force and why, and who released it.",
 		Example: "  waybill hold show " + aHold, Args: oneArg("hold id", "waybill hold show "+aHold)}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
+	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := out.check(); err != nil {
+		if err := f.out.check(); err != nil {
 			return err
 		}
-		return t.withKeeper(c.Context(), roles.Auditor, onRecordPatience, func(ctx context.Context, k *custody.Keeper) error {
+		return f.target.withKeeper(c.Context(), roles.Auditor, onRecordPatience, func(ctx context.Context, k *custody.Keeper) error {
 			st, err := k.State(ctx)
 			if err != nil {
 				return err
@@ -185,7 +179,7 @@ func holdShow(s stdio) *cobra.Command {
 			if i < 0 {
 				return fmt.Errorf("there is no hold %.64q; see: waybill hold list --all", args[0])
 			}
-			return printHold(s, out, st.Holds[i])
+			return printHold(s, f.out, st.Holds[i])
 		})
 	}
 	return c
@@ -195,40 +189,31 @@ func printHold(s stdio, out format, h custody.Hold) error {
 	if out == "json" {
 		return printJSON(s.out, h)
 	}
-	for _, row := range [][2]string{{"hold", h.ID}, {"covers", h.Covers()}, {"record", fmt.Sprint(h.Idx)}, {"since", moment(h.AddedAt)}, {"by", h.Actor},
-		{"reason", h.Reason}, {"released", moment(h.Released)}, {"released by", h.By}, {"because", h.Why}} {
-		if row[1] == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(s.out, "%-12s %s\n", row[0], printable(row[1])); err != nil {
-			return err
-		}
-	}
-	return nil
+	f := fields{{"hold", h.ID}, {"covers", h.Covers()}, {"record", fmt.Sprint(h.Idx)}, {"since", moment(h.AddedAt)}, {"by", h.Actor},
+		{"reason", h.Reason}, {"released", moment(h.Released)}, {"released by", h.By}, {"because", h.Why}}
+	return f.write(s.out)
 }
 
 func holdRelease(s stdio) *cobra.Command {
-	var t target
-	var out format
+	var f askFlags
 	var actor, reason string
 	c := &cobra.Command{Use: "release HOLD", Short: "End a legal hold",
 		Long:    "End a legal hold, in the name of a person and for a reason. Nothing is dropped by it: waybill ledger retire does that.",
 		Example: "  waybill hold release " + aHold + " --actor ann@example.com --reason 'case closed'",
 		Args:    oneArg("hold id", "waybill hold release "+aHold+" --actor ann@example.com --reason 'case closed'")}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
+	f.bind(c.Flags())
 	c.Flags().StringVar(&actor, "actor", "", "who does this, for the record (required)")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record (required)")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := firstError(out.check(), whoAndWhy(actor, reason)); err != nil {
+		if err := firstError(f.out.check(), whoAndWhy(actor, reason)); err != nil {
 			return err
 		}
-		return t.withKeeper(c.Context(), roles.Auditor, onRecordPatience, func(ctx context.Context, k *custody.Keeper) error {
+		return f.target.withKeeper(c.Context(), roles.Auditor, onRecordPatience, func(ctx context.Context, k *custody.Keeper) error {
 			h, err := k.Release(ctx, args[0], actor, reason)
 			if err != nil {
 				return err
 			}
-			return printHold(s, out, h)
+			return printHold(s, f.out, h)
 		})
 	}
 	return c

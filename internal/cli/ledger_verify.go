@@ -23,6 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/verify"
 	"github.com/waybill-dev/waybill/internal/verify/outside"
+	"github.com/waybill-dev/waybill/internal/wholefile"
 )
 
 type verifyFlags struct {
@@ -184,11 +185,7 @@ func (f *verifyFlags) resume(o *verify.Options) error {
 		if err != nil {
 			return err
 		}
-		next := f.state + ".new"
-		if err := os.WriteFile(next, b, 0o600); err != nil {
-			return err
-		}
-		return os.Rename(next, f.state)
+		return wholefile.Replace(f.state, b, 0o600)
 	}
 	b, err := os.ReadFile(f.state)
 	if errors.Is(err, fs.ErrNotExist) {

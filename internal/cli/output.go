@@ -106,6 +106,30 @@ func (t *table) write(w io.Writer, instead string) error {
 	return err
 }
 
+// fields are "name  value" lines; those without a value are left out.
+type fields [][2]string
+
+func (f *fields) add(name, value string) { *f = append(*f, [2]string{name, value}) }
+
+func (f *fields) addTime(name string, t time.Time) { f.add(name, moment(t)) }
+
+func (f fields) write(w io.Writer) error {
+	longest := 0
+	for _, r := range f {
+		if r[1] != "" {
+			longest = max(longest, len(r[0]))
+		}
+	}
+	var b strings.Builder
+	for _, r := range f {
+		if r[1] != "" {
+			fmt.Fprintf(&b, "%-*s  %s\n", longest, r[0], printable(r[1]))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
 // printable keeps text that a receiver or producer chose from steering the
 // terminal: control and format characters become U+FFFD, line breaks spaces.
 func printable(s string) string {

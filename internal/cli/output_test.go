@@ -81,7 +81,7 @@ func TestTables(t *testing.T) {
 		},
 		"deadletter": func(s stdio) error { return printDeadLetter(s, "table", someDeadLetter()) },
 		"policies": func(s stdio) error {
-			return writePolicies(s, "table", nil, []control.EscalationPolicy{{Name: "all", Priority: 100, Steps: []control.EscalationStep{
+			return printPolicies(s, "table", []control.EscalationPolicy{{Name: "all", Priority: 100, Steps: []control.EscalationStep{
 				{Channels: []string{"chat", "pager"}}, {After: control.Duration(2 * time.Minute), Channels: []string{"ann"}}},
 				MaxDuration: control.Duration(24 * time.Hour), Window: control.Duration(30 * time.Second)}})
 		},

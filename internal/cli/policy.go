@@ -20,7 +20,7 @@ func termsCommand(s stdio) *cobra.Command {
 }
 
 func termsShow(s stdio) *cobra.Command {
-	var f endpointFlags
+	var f askFlags
 	var eventType string
 	var within time.Duration
 	c := &cobra.Command{
@@ -44,16 +44,12 @@ each of them failed at once.`,
 		if within < 0 {
 			return process.Usagef("--deliver-within %s: want 0s or more", within)
 		}
-		if err := firstError(f.out.check(), checkEndpointID(args[0])); err != nil {
+		if err := checkEndpointID(args[0]); err != nil {
 			return err
 		}
-		return f.target.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			t, err := ctl.Explain(ctx, args[0], eventType, control.Duration(within))
-			if err != nil {
-				return err
-			}
-			return printTerms(s, f.out, t)
-		})
+		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.Terms, error) {
+			return ctl.Explain(ctx, args[0], eventType, control.Duration(within))
+		}, printTerms)
 	}
 	return c
 }

@@ -16,8 +16,7 @@ func replayCommand(s stdio) *cobra.Command {
 }
 
 func replayEvent(s stdio) *cobra.Command {
-	var t target
-	var out format
+	var f askFlags
 	var r control.ReplayRequest
 	c := &cobra.Command{
 		Use: "event EVENT", Short: "Send one past event again, with its original id",
@@ -28,13 +27,12 @@ still pending are left out.`,
   waybill replay event order-17 --endpoint ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'new consumer' --actor jo@example.com`,
 		Args: oneArg("event id", "waybill replay event evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'ticket 4711'"),
 	}
-	t.bind(c.Flags(), "data")
-	out.bind(c.Flags())
+	f.bind(c.Flags())
 	bindActor(c.Flags(), &r.Actor)
 	c.Flags().StringVar(&r.EndpointID, "endpoint", "", "to this endpoint only, also if it was not owed the event")
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the record (required)")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := firstError(out.check(), checkEventID(args[0])); err != nil {
+		if err := checkEventID(args[0]); err != nil {
 			return err
 		}
 		if r.Reason == "" {
@@ -46,13 +44,9 @@ still pending are left out.`,
 			}
 		}
 		r.EventID, r.Actor = args[0], actorOr(r.Actor)
-		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			done, err := ctl.Replay(ctx, r)
-			if err != nil {
-				return err
-			}
-			return printReplay(s, out, done)
-		})
+		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.Replay, error) {
+			return ctl.Replay(ctx, r)
+		}, printReplay)
 	}
 	return c
 }

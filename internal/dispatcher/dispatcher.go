@@ -147,13 +147,11 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 func (d *Dispatcher) openLoops(ctx context.Context, js jetstream.JetStream) error {
 	for p := range d.o.Partitions {
 		for _, c := range [][2]string{{streams.Deliveries, streams.DispatchConsumer(p)}, {streams.Retry, streams.RetryConsumer(p)}} {
-			consumer, err := js.Consumer(ctx, c[0], c[1])
-			if err != nil {
-				return fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply --partitions %d", c[0], c[1], err, d.o.Partitions)
+			loop, err := stage.OpenLoop(ctx, stage.LoopOptions{JS: js, Stream: c[0], Consumer: c[1], Handle: d.Deliver,
+				Lane: laneOf, Open: d.gates.open, Concurrency: d.o.Concurrency, DrainTimeout: d.o.DrainTimeout, Log: d.log, Metrics: d.o.Metrics})
+			if errors.Is(err, jetstream.ErrConsumerNotFound) {
+				return fmt.Errorf("%w --partitions %d", err, d.o.Partitions)
 			}
-			loop, err := stage.NewLoop(stage.LoopOptions{JS: js, Stream: c[0], Consumer: c[1], Handle: d.Deliver,
-				Lane: laneOf, Open: d.gates.open, Concurrency: d.o.Concurrency, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: d.o.DrainTimeout,
-				Log: d.log, Metrics: d.o.Metrics})
 			if err != nil {
 				return err
 			}

@@ -128,7 +128,7 @@ func (d *Dispatcher) runFifo(ctx context.Context) error {
 				delete(running, id)
 			}
 		}
-		pause(ctx, fifoLook)
+		stage.Pause(ctx, fifoLook)
 	}
 	return nil
 }

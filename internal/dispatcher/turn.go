@@ -50,7 +50,7 @@ func (d *Dispatcher) awaitTurn(ctx context.Context, m stage.Message, task delive
 			return turn, stage.Later(0), false, nil
 		}
 	}
-	if !pause(ctx, at.Sub(d.clock.Now())) {
+	if !stage.Pause(ctx, at.Sub(d.clock.Now())) {
 		return turn, stage.Later(0), false, nil
 	}
 	return turn, s, true, nil
@@ -86,19 +86,4 @@ func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delive
 	task.Due, task.Turn, task.TurnOf = d.clock.Now().Add(parked), time.Time{}, 0
 	_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
 	return stage.Done(), err
-}
-
-// pause waits, and reports false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

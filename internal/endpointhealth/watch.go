@@ -3,12 +3,13 @@ package endpointhealth
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/waybill-dev/waybill/internal/revision"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 // Run follows the bucket until ctx ends, then waits for the writes under way.
@@ -27,36 +28,18 @@ func (t *Tracker) Run(ctx context.Context) error {
 }
 
 func (t *Tracker) watch(ctx context.Context) error {
-	w, err := t.kv.WatchAll(ctx)
-	if err != nil {
-		return err
-	}
-	defer w.Stop()
-	// A server that restarted has forgotten the watch.
-	reconnected := t.o.JS.Conn().StatusChanged(nats.CONNECTED)
-	defer t.o.JS.Conn().RemoveStatusListener(reconnected)
 	seen, initial := map[string]bool{}, true
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-reconnected:
-			return errors.New("the server was away")
-		case e, ok := <-w.Updates():
-			switch {
-			case !ok:
-				return errors.New("the watch ended")
-			case e == nil:
-				initial = false
-				t.dropUnseen(seen)
-			default:
-				if initial && e.Operation() == jetstream.KeyValuePut {
-					seen[e.Key()] = true
-				}
-				t.apply(e)
-			}
+	return revision.Watch(ctx, t.o.JS, streams.EndpointHealthBucket, func(e jetstream.KeyValueEntry) {
+		if e == nil {
+			initial = false
+			t.dropUnseen(seen)
+			return
 		}
-	}
+		if initial && e.Operation() == jetstream.KeyValuePut {
+			seen[e.Key()] = true
+		}
+		t.apply(e)
+	})
 }
 
 // apply takes over what somebody wrote, ourselves included.

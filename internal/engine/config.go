@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/waybill-dev/waybill/internal/wholefile"
 )
 
 // bootUser is whom the library's engine runs its own statements as.
@@ -71,11 +73,8 @@ func (l layout) makeSystemDurable() error {
 		return nil
 	}
 	statement := fmt.Sprintf("ATTACH DATABASE _ UUID '%s' ENGINE = Atomic\n", uuid.New())
-	if err := os.WriteFile(file+".new", []byte(statement), 0o600); err != nil {
-		return fmt.Errorf("engine data: %w", err)
-	}
-	// Renamed last: the engine would refuse to start on half a file.
-	if err := os.Rename(file+".new", file); err != nil {
+	// The engine would refuse to start on half a file.
+	if err := wholefile.Replace(file, []byte(statement), 0o600); err != nil {
 		return fmt.Errorf("engine data: %w", err)
 	}
 	return nil

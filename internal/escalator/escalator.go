@@ -102,11 +102,9 @@ func New(ctx context.Context, o Options) (*Escalator, error) {
 	if e.pub, err = stage.NewPublisher(o.NC, o.Log); err != nil {
 		return nil, err
 	}
-	consumer, err := js.Consumer(ctx, streams.Escalations, streams.EscalatorConsumer)
-	if err != nil {
-		return nil, fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply", streams.Escalations, streams.EscalatorConsumer, err)
+	if e.ackWait, err = stage.AckWait(ctx, js, streams.Escalations, streams.EscalatorConsumer); err != nil {
+		return nil, err
 	}
-	e.ackWait = consumer.CachedInfo().Config.AckWait
 	return e, e.openRecorders(ctx)
 }
 
@@ -154,37 +152,20 @@ func (e *Escalator) lead(ctx context.Context) error {
 		if err := e.hold(ctx); err != nil && ctx.Err() == nil {
 			e.log.Warn().Err(err).Msg("escalator.waiting")
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(sessionPause):
-		}
+		stage.Pause(ctx, sessionPause)
 	}
 	return nil
 }
 
 // hold takes the lease and runs one session under it.
 func (e *Escalator) hold(ctx context.Context) error {
-	standing := ""
-	l, err := lease.Acquire(ctx, lease.Options{JS: e.js, Key: streams.EscalatorLease, Name: e.o.Name, Log: e.log,
-		Waiting: func(holder string) {
-			if holder != standing && holder != "" {
-				e.log.Info().Str("holder", holder).Msg("escalator.standby")
-				standing = holder
-			}
-		}})
-	if err != nil {
-		return err
-	}
-	defer l.Release()
-	held, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	l.Keep(held, cancel)
-	e.metrics.leading.Set(1)
-	defer e.metrics.leading.Set(0)
-	if err = newSession(e, l).run(held); err == nil && ctx.Err() == nil {
-		err = context.Cause(held)
-	}
-	return err
+	o := lease.Options{JS: e.js, Key: streams.EscalatorLease, Name: e.o.Name, Log: e.log,
+		Waiting: func(holder string) { e.log.Info().Str("holder", holder).Msg("escalator.standby") }}
+	return lease.Hold(ctx, o, func(held context.Context, l *lease.Lease) error {
+		e.metrics.leading.Set(1)
+		defer e.metrics.leading.Set(0)
+		return newSession(e, l).run(held)
+	})
 }
 
 type metrics struct {

@@ -28,11 +28,11 @@ func TestADeadLetterReachesAPersonBeforeItsDeadlineAndIsOnRecord(t *testing.T) {
 	b.escalator()
 	d := dead(1, 12*time.Second)
 	b.ask(d)
-	got := r.waitFor(t, "the notice", atLeast(1))[0]
+	got := r.WaitFor(t, 1)[0]
 	if !got.at.Before(d.DeliverBy) || got.data.Count != 1 || got.data.DeadLetters[0].EventID != d.EventID {
 		t.Errorf("told at %s of %+v; promised by %s", got.at, got.data, d.DeliverBy)
 	}
-	rec := b.ledger.waitFor(t, 1, told)[0]
+	rec := b.ledger.WaitFor(t, 1, told)[0]
 	if rec.EventID != d.EventID || rec.EndpointID != d.EndpointID || rec.Channel != "oncall" || rec.ChannelKind != "webhook" || rec.Status != 204 ||
 		rec.Step != 1 || rec.Attempt != 1 || rec.IncidentID != got.data.Incident || rec.MessageID != got.id || !rec.At.Before(d.DeliverBy) ||
 		rec.URL != r.URL || rec.EscalationPolicy != "all" || rec.Action != "trigger" {
@@ -50,14 +50,14 @@ func TestABurstBecomesOneMessageMoreAndTheFirstIsNotDelayed(t *testing.T) {
 	const n = 120
 	first := dead(0, 0)
 	b.ask(first)
-	early := r.waitFor(t, "the first", atLeast(1))[0]
+	early := r.WaitFor(t, 1)[0]
 	if late := early.at.Sub(first.At); late >= 3*time.Second || early.data.Count != 1 {
 		t.Errorf("the first took %s and told of %d", late, early.data.Count)
 	}
 	for i := 1; i < n; i++ {
 		b.ask(dead(i, 0))
 	}
-	got := r.waitFor(t, "the rest", func(got []notice) bool { return covered(got) >= n })
+	got := r.WaitUntil(t, "the rest", func(got []notice) bool { return covered(got) >= n })
 	if len(got) > 4 || covered(got) != n {
 		t.Errorf("%d messages told of %d dead letters, want a few for %d", len(got), covered(got), n)
 	}
@@ -66,7 +66,7 @@ func TestABurstBecomesOneMessageMoreAndTheFirstIsNotDelayed(t *testing.T) {
 		t.Errorf("the group says %+v", second)
 	}
 	events := map[string]bool{}
-	for _, rec := range b.ledger.waitFor(t, n, told) {
+	for _, rec := range b.ledger.WaitFor(t, n, told) {
 		events[rec.EventID] = true
 	}
 	if len(events) != n {
@@ -83,16 +83,16 @@ func TestAcknowledgementStopsTheStepsAndIsOnRecordForEachDeadLetter(t *testing.T
 	b.policy(func(p *escalation.Policy) { p.Window = time.Second }, step(0, "a"), step(6*time.Second, "b"))
 	b.escalator()
 	b.ask(dead(1, 0), dead(2, 0))
-	got := first.waitFor(t, "both", func(got []notice) bool { return covered(got) == 2 })
+	got := first.WaitUntil(t, "both", func(got []notice) bool { return covered(got) == 2 })
 	id := got[0].data.Incident
 	b.acknowledge(id, "ann@example.com")
-	acks := b.ledger.waitFor(t, 2, func(r record.Record) bool { return r.Kind == record.EscalationAcked })
+	acks := b.ledger.WaitFor(t, 2, func(r record.Record) bool { return r.Kind == record.EscalationAcked })
 	for _, a := range acks {
 		if a.Actor != "ann@example.com" || a.IncidentID != id || a.EventID == "" {
 			t.Errorf("on record: %+v", a)
 		}
 	}
-	got = first.waitFor(t, "word that somebody has taken it", func(got []notice) bool {
+	got = first.WaitUntil(t, "word that somebody has taken it", func(got []notice) bool {
 		return got[len(got)-1].kind == "waybill.escalation.acknowledged"
 	})
 	if got[len(got)-1].data.AckedBy != "ann@example.com" {
@@ -101,7 +101,7 @@ func TestAcknowledgementStopsTheStepsAndIsOnRecordForEachDeadLetter(t *testing.T
 	// The next dead letter begins an incident of its own; by the time its second
 	// step is told, the first incident's would have been.
 	b.ask(dead(3, 0))
-	for _, n := range second.waitFor(t, "the other incident's second step", atLeast(1)) {
+	for _, n := range second.WaitFor(t, 1) {
 		if n.data.Incident == id || n.data.DeadLetters[0].EventID != "evt-3" {
 			t.Errorf("the second step told of %s although it was acknowledged", n.data.Incident)
 		}
@@ -117,13 +117,13 @@ func TestStepsAndRemindersGoOnUntilSomebodyAcknowledges(t *testing.T) {
 	b.policy(func(p *escalation.Policy) { p.Repeat = 3 * time.Second }, step(0, "a"), step(time.Second, "b"))
 	b.escalator()
 	b.ask(dead(1, 0))
-	got := first.waitFor(t, "two reminders", atLeast(3))
+	got := first.WaitFor(t, 3)
 	for i, n := range got[:3] {
 		if n.data.Reminder != (i > 0) || n.data.Count != 1 {
 			t.Errorf("message %d: %+v", i, n.data)
 		}
 	}
-	if s := second.waitFor(t, "the second step", atLeast(1))[0]; s.data.Step != 2 || s.at.Sub(got[0].at) < 500*time.Millisecond {
+	if s := second.WaitFor(t, 1)[0]; s.data.Step != 2 || s.at.Sub(got[0].at) < 500*time.Millisecond {
 		t.Errorf("the second step: %+v, %s after the first", s.data, s.at.Sub(got[0].at))
 	}
 }
@@ -148,18 +148,18 @@ func TestAChannelThatHangsDelaysNoOtherAndTheNextStepIsBroughtForward(t *testing
 		slow = append(slow, d)
 	}
 	b.ask(slow...)
-	hanging.waitFor(t, "a message that hangs", atLeast(1))
+	hanging.WaitFor(t, 1)
 	d := dead(100, 30*time.Second)
 	d.Tenant = "quick"
 	b.ask(d)
-	if n := healthy.waitFor(t, "the healthy channel", atLeast(1))[0]; n.at.Sub(d.At) > channel.DefaultTimeout-2*time.Second { // which is when one that hangs is given up
+	if n := healthy.WaitFor(t, 1)[0]; n.at.Sub(d.At) > channel.DefaultTimeout-2*time.Second { // which is when one that hangs is given up
 		t.Errorf("the healthy channel was told after %s", n.at.Sub(d.At))
 	}
-	n := fallback.waitFor(t, "the next step", func(got []notice) bool { return covered(got) >= 20 })
+	n := fallback.WaitUntil(t, "the next step", func(got []notice) bool { return covered(got) >= 20 })
 	if !n[0].at.Before(slow[0].DeliverBy) {
 		t.Error("the next step came after the deadline")
 	}
-	b.ledger.waitFor(t, 1, func(r record.Record) bool {
+	b.ledger.WaitFor(t, 1, func(r record.Record) bool {
 		return r.Channel == "hanging" && r.Outcome == "timeout" && r.Class == "retryable"
 	})
 }
@@ -178,15 +178,15 @@ func TestAChannelThatFailsIsTriedAgainUntilItTakesTheMessage(t *testing.T) {
 	b.escalator()
 	d := dead(1, 20*time.Second)
 	b.ask(d)
-	got := r.waitFor(t, "the fourth try", atLeast(4))
+	got := r.WaitFor(t, 4)
 	if got[3].id != got[0].id {
 		t.Errorf("the tries have the ids %s and %s: a receiver could not tell that it is one message", got[0].id, got[3].id)
 	}
-	rec := b.ledger.waitFor(t, 1, told)[0]
+	rec := b.ledger.WaitFor(t, 1, told)[0]
 	if rec.Attempt != 4 || !rec.At.Before(d.DeliverBy) {
 		t.Errorf("told by try %d at %s", rec.Attempt, rec.At)
 	}
-	if failed := b.ledger.waitFor(t, 3, func(r record.Record) bool { return r.Outcome == "busy" }); failed[0].Status != 503 || failed[0].Error == "" {
+	if failed := b.ledger.WaitFor(t, 3, func(r record.Record) bool { return r.Outcome == "busy" }); failed[0].Status != 503 || failed[0].Error == "" {
 		t.Errorf("on record: %+v", failed[0])
 	}
 }
@@ -206,7 +206,7 @@ func TestWithoutAPolicyItIsSaidThatNobodyIsTold(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("no alert was published")
 	}
-	rec := b.ledger.waitFor(t, 1, func(r record.Record) bool { return r.Kind == record.Escalation })[0]
+	rec := b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Kind == record.Escalation })[0]
 	if rec.Outcome != "nobody_told" || rec.Class != "terminal" || rec.Error == "" {
 		t.Errorf("on record: %+v", rec)
 	}
@@ -221,14 +221,14 @@ func TestAMessageThatComesAgainTellsNobodyTwice(t *testing.T) {
 	b.escalator()
 	d, last := dead(1, 0), dead(2, 0)
 	b.ask(d)
-	r.waitFor(t, "the notice", atLeast(1))
+	r.WaitFor(t, 1)
 	m, err := d.Message()
 	must(t, err)
 	m.Header.Set(nats.MsgIdHdr, "as if the window of duplicates were over")
 	_, err = b.js.PublishMsg(t.Context(), m)
 	must(t, err)
 	b.ask(last)
-	got := r.waitFor(t, "the one after", func(got []notice) bool { return covered(got) >= 2 })
+	got := r.WaitUntil(t, "the one after", func(got []notice) bool { return covered(got) >= 2 })
 	if covered(got) != 2 || got[1].data.DeadLetters[0].EventID != last.EventID {
 		t.Errorf("told %+v", got)
 	}
@@ -243,7 +243,7 @@ func TestARejectedEventIsToldWithoutWhatItsProducerSent(t *testing.T) {
 	b.escalator()
 	b.ask(escalation.Of(record.Record{ID: "event.rejected/7-1", Kind: record.EventRejected, Tenant: "default", EventID: "evt-9", EventType: "a.b",
 		At: time.Now(), Reason: "invalid_event", Detail: `data: "Mrs Miller, HIV positive" is no object`}))
-	n := r.waitFor(t, "the notice", atLeast(1))[0]
+	n := r.WaitFor(t, 1)[0]
 	if d := n.data.DeadLetters[0]; d.Kind != record.EventRejected || d.EventID != "evt-9" || d.Why != "" {
 		t.Errorf("told %+v", d)
 	}
@@ -256,8 +256,8 @@ func TestWhenNobodyAcknowledgesTheIncidentEndsAndSaysSo(t *testing.T) {
 	b.escalator()
 	d := dead(1, 0)
 	b.ask(d)
-	b.ledger.waitFor(t, 1, func(r record.Record) bool { return r.Outcome == "misconfigured" && r.Channel == "missing" })
-	rec := b.ledger.waitFor(t, 1, func(r record.Record) bool { return r.Outcome == "expired" })[0]
+	b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Outcome == "misconfigured" && r.Channel == "missing" })
+	rec := b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Outcome == "expired" })[0]
 	if rec.EventID != d.EventID || rec.Class != "terminal" {
 		t.Errorf("on record: %+v", rec)
 	}
@@ -272,11 +272,11 @@ func TestChangesOfChannelsAndPoliciesAreOnRecordWithTheirActorAndNoSecret(t *tes
 	_, err := b.channels.Delete(t.Context(), "oncall", "ann", "left the team")
 	must(t, err)
 	b.escalator()
-	recs := b.ledger.waitFor(t, 3, func(r record.Record) bool { return r.Kind == record.OperatorAction })
+	recs := b.ledger.WaitFor(t, 3, func(r record.Record) bool { return r.Kind == record.OperatorAction })
 	actions := map[string]record.Record{}
 	for _, rec := range recs {
 		actions[fmt.Sprintf("%s/%d", rec.Action, rec.Revision)] = rec
-		if body, err := rec.Encode(); err != nil || bytes.Contains(body, []byte(r.secret)) {
+		if body, err := rec.Encode(); err != nil || bytes.Contains(body, []byte(r.Secret)) {
 			t.Errorf("the record shows the secret: %s", body)
 		}
 	}

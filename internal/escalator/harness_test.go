@@ -1,15 +1,11 @@
 package escalator_test
 
 import (
-	"context"
-	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,13 +14,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/waybill-dev/waybill/internal/channel"
-	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/escalator"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/revision"
 	"github.com/waybill-dev/waybill/internal/testkit"
-	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -39,7 +33,7 @@ type bench struct {
 	kv       jetstream.KeyValue
 	channels *revision.Store[channel.Channel]
 	policies *revision.Store[escalation.Policy]
-	ledger   *ledger
+	ledger   *testkit.Ledger
 }
 
 func newBench(t *testing.T) *bench {
@@ -53,38 +47,15 @@ func newBench(t *testing.T) *bench {
 	must(t, err)
 	b.kv, err = b.js.KeyValue(t.Context(), streams.IncidentsBucket)
 	must(t, err)
-	b.ledger = followLedger(t, b.js)
+	b.ledger = testkit.FollowLedger(t, b.js)
 	return b
 }
 
-func loopback(t testing.TB) egress.Policy {
-	p, err := egress.ParseAllow([]string{"127.0.0.0/8"})
-	must(t, err)
-	return p
-}
-
-// running is an escalator that a test can stop.
-type running struct {
-	cancel context.CancelFunc
-	done   chan error
-}
-
-func (r *running) stop(t *testing.T) {
-	t.Helper()
-	r.cancel()
-	select {
-	case err := <-r.done:
-		must(t, err)
-	case <-time.After(patience):
-		t.Fatal("the escalator did not stop")
-	}
-}
-
 // escalator starts one, and returns once it knows whom to tell.
-func (b *bench) escalator(alter ...func(*escalator.Options)) *running {
+func (b *bench) escalator(alter ...func(*escalator.Options)) *testkit.Running {
 	b.t.Helper()
 	nc := b.server.Connect()
-	sender := channel.NewSender(channel.Options{Egress: loopback(b.t), NC: nc, Timeout: 2 * time.Second})
+	sender := channel.NewSender(channel.Options{Egress: testkit.Loopback(b.t), NC: nc, Timeout: 2 * time.Second})
 	o := escalator.Options{NC: nc, Name: "escalator", Sender: sender, DrainTimeout: 5 * time.Second, Random: func() float64 { return 0.1 },
 		Log: log(b.t), Metrics: prometheus.NewRegistry()}
 	for _, f := range alter {
@@ -92,12 +63,8 @@ func (b *bench) escalator(alter ...func(*escalator.Options)) *running {
 	}
 	e, err := escalator.New(b.t.Context(), o)
 	must(b.t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{cancel: cancel, done: make(chan error, 1)}
-	ended := make(chan struct{})
-	go func() { r.done <- e.Run(ctx); close(ended) }()
-	b.t.Cleanup(func() { cancel(); <-ended; sender.Close() })
-	return r
+	b.t.Cleanup(sender.Close)
+	return testkit.Start(b.t, e.Run)
 }
 
 func log(t *testing.T) zerolog.Logger {
@@ -110,7 +77,7 @@ func log(t *testing.T) zerolog.Logger {
 // hook makes a channel of kind webhook to a receiver.
 func (b *bench) hook(name string, r *receiver) {
 	b.t.Helper()
-	_, err := b.channels.Create(b.t.Context(), name, channel.Channel{Name: name, Kind: channel.Webhook, URL: r.URL, Secret: channel.Secret(r.secret)},
+	_, err := b.channels.Create(b.t.Context(), name, channel.Channel{Name: name, Kind: channel.Webhook, URL: r.URL, Secret: channel.Secret(r.Secret)},
 		revision.Change{Actor: "test", Action: "created"})
 	must(b.t, err)
 }
@@ -170,76 +137,25 @@ type notice struct {
 	}
 }
 
-// receiver is a real HTTP server that verifies what it gets.
-type receiver struct {
-	*httptest.Server
-	secret string
-
-	mu      sync.Mutex
-	notices []notice
-	arrived chan struct{}
-}
+type receiver = testkit.Receiver[notice]
 
 func newReceiver(t *testing.T, answer func(w http.ResponseWriter, n notice)) *receiver {
 	t.Helper()
-	key, err := envelope.GenerateHMAC(rand.Reader)
-	must(t, err)
-	r := &receiver{secret: key.Reveal(), arrived: make(chan struct{})}
-	verifier, err := envelope.NewVerifier(r.secret)
-	must(t, err)
-	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		body, err := io.ReadAll(req.Body)
-		if err != nil {
-			return
-		}
-		if err := verifier.Verify(req.Header, body); err != nil {
-			t.Errorf("a notice does not verify: %v", err)
-		}
+	return testkit.NewReceiver(t, func(r *http.Request, body []byte, unsigned error) notice {
 		var e struct {
 			Type string          `json:"type"`
 			Data json.RawMessage `json:"data"`
 		}
-		n := notice{id: req.Header.Get("webhook-id"), at: time.Now()}
-		if err := json.Unmarshal(body, &e); err != nil {
-			t.Error(err)
+		n := notice{id: r.Header.Get("webhook-id"), at: time.Now()}
+		if err := errors.Join(unsigned, json.Unmarshal(body, &e), json.Unmarshal(e.Data, &n.data)); err != nil {
+			t.Errorf("a notice: %v", err)
 		}
 		n.kind = e.Type
-		if err := json.Unmarshal(e.Data, &n.data); err != nil {
-			t.Error(err)
-		}
-		r.mu.Lock()
-		r.notices = append(r.notices, n)
-		close(r.arrived)
-		r.arrived = make(chan struct{})
-		r.mu.Unlock()
-		answer(w, n)
-	}))
-	t.Cleanup(func() { r.CloseClientConnections(); r.Close() })
-	return r
+		return n
+	}, answer)
 }
 
 func accept(w http.ResponseWriter, _ notice) { w.WriteHeader(http.StatusNoContent) }
-
-// waitFor waits until what came satisfies a condition, and returns it.
-func (r *receiver) waitFor(t *testing.T, what string, cond func([]notice) bool) []notice {
-	t.Helper()
-	deadline := time.After(patience)
-	for {
-		r.mu.Lock()
-		arrived, got := r.arrived, append([]notice(nil), r.notices...)
-		r.mu.Unlock()
-		if cond(got) {
-			return got
-		}
-		select {
-		case <-arrived:
-		case <-deadline:
-			t.Fatalf("waited for %s; got %d notices: %+v", what, len(got), got)
-		}
-	}
-}
-
-func atLeast(n int) func([]notice) bool { return func(got []notice) bool { return len(got) >= n } }
 
 // covered counts the dead letters that notices told of, reminders aside.
 func covered(got []notice) int {
@@ -250,60 +166,6 @@ func covered(got []notice) int {
 		}
 	}
 	return n
-}
-
-// ledger follows LEDGER.
-type ledger struct {
-	mu      sync.Mutex
-	records []record.Record
-	arrived chan struct{}
-}
-
-func followLedger(t *testing.T, js jetstream.JetStream) *ledger {
-	t.Helper()
-	l := &ledger{arrived: make(chan struct{})}
-	c, err := js.OrderedConsumer(t.Context(), streams.Ledger, jetstream.OrderedConsumerConfig{})
-	must(t, err)
-	cc, err := c.Consume(func(m jetstream.Msg) {
-		r, err := record.Decode(m.Data())
-		if err != nil {
-			t.Errorf("LEDGER holds what is no record: %v", err)
-			return
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.records = append(l.records, r)
-		close(l.arrived)
-		l.arrived = make(chan struct{})
-	})
-	must(t, err)
-	t.Cleanup(cc.Stop)
-	return l
-}
-
-// waitFor waits until n records satisfy a condition, and returns them.
-func (l *ledger) waitFor(t *testing.T, n int, cond func(record.Record) bool) []record.Record {
-	t.Helper()
-	deadline := time.After(patience)
-	for {
-		l.mu.Lock()
-		arrived := l.arrived
-		var got []record.Record
-		for _, r := range l.records {
-			if cond(r) {
-				got = append(got, r)
-			}
-		}
-		l.mu.Unlock()
-		if len(got) >= n {
-			return got
-		}
-		select {
-		case <-arrived:
-		case <-deadline:
-			t.Fatalf("LEDGER has %d such records, want %d", len(got), n)
-		}
-	}
 }
 
 // acknowledge does what control does.

@@ -3,7 +3,6 @@ package escalator
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/channel"
@@ -22,12 +21,8 @@ const allTenants = "all"
 // that follows from its revision.
 func (e *Escalator) openRecorders(ctx context.Context) error {
 	for name, handle := range map[string]stage.Handler{streams.ChannelsStream: e.recordChannel, streams.EscalationPoliciesStream: e.recordPolicy} {
-		consumer, err := e.js.Consumer(ctx, name, streams.RecorderConsumer)
-		if err != nil {
-			return fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply", name, streams.RecorderConsumer, err)
-		}
-		loop, err := stage.NewLoop(stage.LoopOptions{JS: e.js, Stream: name, Consumer: streams.RecorderConsumer, Handle: handle, Concurrency: 1,
-			AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: e.o.DrainTimeout, Log: e.log})
+		loop, err := stage.OpenLoop(ctx, stage.LoopOptions{JS: e.js, Stream: name, Consumer: streams.RecorderConsumer, Handle: handle, Concurrency: 1,
+			DrainTimeout: e.o.DrainTimeout, Log: e.log})
 		if err != nil {
 			return err
 		}

@@ -146,18 +146,18 @@ func TestKilledAtEachHandOffItLosesNothing(t *testing.T) {
 			c.left(state{b, dead(1, 0), p})
 			b.escalator()
 			if c.told > 0 {
-				n := r.waitFor(t, "the notice", atLeast(1))[0]
+				n := r.WaitFor(t, 1)[0]
 				if n.id != escalation.IncidentID(dead(1, 0).ID)+"-1" {
 					t.Errorf("told under the id %s: a receiver could not drop it", n.id)
 				}
 			}
 			// A second dead letter is told after everything that was due.
 			b.ask(dead(2, 0))
-			got := r.waitFor(t, "the one after", func(got []notice) bool { return covered(got) >= c.told+1 })
+			got := r.WaitUntil(t, "the one after", func(got []notice) bool { return covered(got) >= c.told+1 })
 			if covered(got) != c.told+1 {
 				t.Errorf("told of %d, want %d: %+v", covered(got), c.told+1, got)
 			}
-			b.ledger.waitFor(t, 2, told)
+			b.ledger.WaitFor(t, 2, told)
 		})
 	}
 }
@@ -177,7 +177,7 @@ func TestAKilledEscalatorIsFollowedByOneThatGoesOn(t *testing.T) {
 	victim = b.process()
 	close(ready)
 	b.ask(dead(1, 0))
-	first := r.waitFor(t, "the request that is never answered", atLeast(1))[0]
+	first := r.WaitFor(t, 1)[0]
 	victim.kill()
 	for i := 2; i < 20; i++ {
 		b.ask(dead(i, 0))
@@ -185,17 +185,17 @@ func TestAKilledEscalatorIsFollowedByOneThatGoesOn(t *testing.T) {
 	// The name is the same: it need not wait for the lease of the dead one.
 	healthy := newReceiver(t, accept)
 	_, err := b.channels.Update(t.Context(), "oncall", change("moved"), func(c *channel.Channel) error {
-		c.URL, c.Secret = healthy.URL, channel.Secret(healthy.secret)
+		c.URL, c.Secret = healthy.URL, channel.Secret(healthy.Secret)
 		return nil
 	})
 	must(t, err)
 	b.escalator()
-	got := healthy.waitFor(t, "all of them", func(got []notice) bool { return covered(got) >= 19 })
+	got := healthy.WaitUntil(t, "all of them", func(got []notice) bool { return covered(got) >= 19 })
 	if got[0].id != first.id {
 		t.Errorf("what was under way came again as %s, it was %s", got[0].id, first.id)
 	}
 	seen := map[string]int{}
-	for _, rec := range b.ledger.waitFor(t, 19, told) {
+	for _, rec := range b.ledger.WaitFor(t, 19, told) {
 		seen[rec.EventID]++
 	}
 	if len(seen) != 19 {
@@ -216,8 +216,8 @@ func TestAServerThatIsKilledDelaysNobodyForLong(t *testing.T) {
 	b.policy(nil, step(0, "oncall"))
 	b.escalator()
 	b.ask(dead(1, 0))
-	r.waitFor(t, "the first", atLeast(1))
-	b.ledger.waitFor(t, 1, told)
+	r.WaitFor(t, 1)
+	b.ledger.WaitFor(t, 1, told)
 	b.server.Kill()
 	b.server.Restart()
 	d := dead(2, 0)
@@ -234,7 +234,7 @@ func TestAServerThatIsKilledDelaysNobodyForLong(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := r.waitFor(t, "the one after the restart", func(got []notice) bool { return covered(got) >= 2 })
+	got := r.WaitUntil(t, "the one after the restart", func(got []notice) bool { return covered(got) >= 2 })
 	if covered(got) != 2 {
 		t.Errorf("told of %d", covered(got))
 	}
@@ -248,15 +248,15 @@ func TestAStandbyTakesOverAnOrderlyStop(t *testing.T) {
 	b.policy(nil, step(0, "oncall"))
 	first := b.escalator(func(o *escalator.Options) { o.Name = "one" })
 	b.ask(dead(1, 0))
-	r.waitFor(t, "the first", atLeast(1))
+	r.WaitFor(t, 1)
 	b.escalator(func(o *escalator.Options) { o.Name = "two" })
-	first.stop(t)
+	first.Stop(t)
 	b.ask(dead(2, 0))
-	got := r.waitFor(t, "the second, by the other escalator", func(got []notice) bool { return covered(got) >= 2 })
+	got := r.WaitUntil(t, "the second, by the other escalator", func(got []notice) bool { return covered(got) >= 2 })
 	if covered(got) != 2 {
 		t.Errorf("told of %d, want 2: what the first one told was not stored", covered(got))
 	}
-	recs := b.ledger.waitFor(t, 2, told)
+	recs := b.ledger.WaitFor(t, 2, told)
 	if recs[0].Dispatcher != "one" || recs[1].Dispatcher != "two" {
 		t.Errorf("told by %s and %s", recs[0].Dispatcher, recs[1].Dispatcher)
 	}

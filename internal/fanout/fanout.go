@@ -122,13 +122,8 @@ func (f *Fanout) openLoops(ctx context.Context) error {
 		{streams.EndpointsStream, streams.RecorderConsumer, f.recordRevision, 1, nil},
 		{streams.EventTypesStream, streams.RecorderConsumer, f.recordEventType, 1, nil},
 	} {
-		consumer, err := f.js.Consumer(ctx, l.stream, l.consumer)
-		if err != nil {
-			return fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply", l.stream, l.consumer, err)
-		}
-		loop, err := stage.NewLoop(stage.LoopOptions{JS: f.js, Stream: l.stream, Consumer: l.consumer, Handle: l.handle,
-			Concurrency: l.concurrency, Lane: l.lane, AckWait: consumer.CachedInfo().Config.AckWait, DrainTimeout: f.o.DrainTimeout,
-			Log: f.log, Metrics: f.o.Metrics})
+		loop, err := stage.OpenLoop(ctx, stage.LoopOptions{JS: f.js, Stream: l.stream, Consumer: l.consumer, Handle: l.handle,
+			Concurrency: l.concurrency, Lane: l.lane, DrainTimeout: f.o.DrainTimeout, Log: f.log, Metrics: f.o.Metrics})
 		if err != nil {
 			return err
 		}

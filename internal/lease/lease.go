@@ -19,13 +19,14 @@ import (
 // ErrLost ends what was done under a lease: another process may do it by now.
 var ErrLost = errors.New("the lease ran out before it was renewed")
 
-// Options of Acquire. All are required unless marked Optional.
+// Options of a lease. All are required unless marked Optional.
 type Options struct {
 	JS jetstream.JetStream
 	// Key says what only one may do; Name is who asks. Whoever asks under the
 	// name of the holder gets the lease at once: an earlier run of its own.
 	Key, Name string
-	// Waiting is called each time somebody else is found to hold it. Optional.
+	// Waiting is called each time somebody else is found to hold it; by Hold,
+	// only once it is somebody else than before. Optional.
 	Waiting func(holder string)
 	Log     zerolog.Logger
 }
@@ -45,7 +46,33 @@ type Lease struct {
 	lost     bool
 }
 
-// Acquire waits until nobody else holds the lease.
+// Hold waits until nobody else holds the lease, and does what only its holder
+// may do: held ends with ctx, or when the lease is lost, which is the error then.
+func Hold(ctx context.Context, o Options, do func(held context.Context, l *Lease) error) error {
+	if waiting, before := o.Waiting, ""; waiting != nil {
+		o.Waiting = func(holder string) {
+			if holder != before && holder != "" {
+				waiting(holder)
+				before = holder
+			}
+		}
+	}
+	l, err := Acquire(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer l.Release()
+	held, lose := context.WithCancelCause(ctx)
+	defer lose(nil)
+	l.Keep(held, lose)
+	err = do(held, l)
+	if lost := context.Cause(held); lost != nil && ctx.Err() == nil {
+		return lost
+	}
+	return err
+}
+
+// Acquire waits until nobody else holds the lease. The caller keeps and releases it.
 func Acquire(ctx context.Context, o Options) (*Lease, error) {
 	kv, err := o.JS.KeyValue(ctx, streams.LeasesBucket)
 	if err != nil {

@@ -202,7 +202,7 @@ func (s *Sink) Run(ctx context.Context) error {
 		if s.Status().Stored > stored {
 			pause = backoffMin // it worked until something new went wrong
 		}
-		sleep(ctx, pause/2+rand.N(pause/2+1))
+		stage.Pause(ctx, pause/2+rand.N(pause/2+1))
 		pause = min(2*pause, backoffMax)
 	}
 	return nil
@@ -230,33 +230,10 @@ func (s *Sink) waiting(what string) {
 
 // hold takes the lease and runs one session under it.
 func (s *Sink) hold(ctx context.Context) error {
-	l, err := lease.Acquire(ctx, lease.Options{JS: s.js, Key: streams.LedgerSinkLease, Name: s.o.Name, Log: s.o.Log,
+	o := lease.Options{JS: s.js, Key: streams.LedgerSinkLease, Name: s.o.Name, Log: s.o.Log,
 		Waiting: func(holder string) {
-			if s.Status().Waiting != waitingForLease {
-				s.waiting(waitingForLease)
-				s.o.Log.Info().Str("holder", holder).Msg("ledger_sink.standby")
-			}
-		}})
-	if err != nil {
-		return err
-	}
-	defer l.Release()
-	held, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	l.Keep(held, cancel)
-	err = s.session(held, l)
-	if cause := context.Cause(held); cause != nil && ctx.Err() == nil {
-		return cause
-	}
-	return err
-}
-
-// sleep pauses until d has passed or ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
+			s.waiting(waitingForLease)
+			s.o.Log.Info().Str("holder", holder).Msg("ledger_sink.standby")
+		}}
+	return lease.Hold(ctx, o, s.session)
 }

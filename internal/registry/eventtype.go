@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/retry"
+	"github.com/waybill-dev/waybill/internal/revision"
 	"github.com/waybill-dev/waybill/internal/subscription"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
@@ -120,14 +121,8 @@ func (s *Store) putEventType(ctx context.Context, e EventType, revision, at uint
 		return e, fmt.Errorf("event type %s: %w", e.Pattern, err)
 	}
 	// Revision 0 of the key means that it must not be there yet.
-	if _, err = s.types.Update(ctx, eventTypeKey(e.Tenant, e.Pattern), b, at); err == nil {
-		return e, nil
-	}
-	var api *jetstream.APIError
-	if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
-		err = ErrConflict
-	}
-	return e, fmt.Errorf("event type %s: %w", e.Pattern, err)
+	_, err = s.types.Update(ctx, eventTypeKey(e.Tenant, e.Pattern), b, at)
+	return e, stored("event type "+e.Pattern, err)
 }
 
 // EventType reads what is set for a tenant's pattern.
@@ -158,38 +153,24 @@ func noEventType(tenant, pattern string) error {
 // EventTypes lists what is set, of a tenant or of all when it is empty: by
 // tenant, and within it in the order in which patterns win.
 func (s *Store) EventTypes(ctx context.Context, tenant string) ([]EventType, error) {
-	w, err := s.types.WatchAll(ctx, jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, fmt.Errorf("listing event types: %w", err)
-	}
-	defer w.Stop()
 	out := []EventType{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("listing event types: %w", ctx.Err())
-		case entry, ok := <-w.Updates():
-			if !ok {
-				return nil, errors.New("listing event types: the connection to NATS was lost; try again")
-			}
-			if entry == nil {
-				slices.SortFunc(out, func(a, b EventType) int {
-					if a.Tenant != b.Tenant {
-						return strings.Compare(a.Tenant, b.Tenant)
-					}
-					return subscription.Compare(a.Pattern, b.Pattern)
-				})
-				return out, nil
-			}
-			e, err := DecodeEventType(entry.Value())
-			if err != nil {
-				return nil, err
-			}
-			if (tenant == "" || e.Tenant == tenant) && !e.Deleted {
-				out = append(out, e)
-			}
+	err := revision.Each(ctx, s.types, "listing event types", func(entry jetstream.KeyValueEntry) error {
+		e, err := DecodeEventType(entry.Value())
+		if err == nil && (tenant == "" || e.Tenant == tenant) && !e.Deleted {
+			out = append(out, e)
 		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	slices.SortFunc(out, func(a, b EventType) int {
+		if a.Tenant != b.Tenant {
+			return strings.Compare(a.Tenant, b.Tenant)
+		}
+		return subscription.Compare(a.Pattern, b.Pattern)
+	})
+	return out, nil
 }
 
 // openEventTypes binds a store's bucket of event types.

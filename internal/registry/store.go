@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/waybill-dev/waybill/internal/revision"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -51,13 +52,20 @@ func (s *Store) Create(ctx context.Context, e Endpoint, actor string) (Endpoint,
 	if err != nil {
 		return e, err
 	}
-	if _, err := s.kv.Create(ctx, e.ID, b); err != nil {
-		if errors.Is(err, jetstream.ErrKeyExists) {
-			return e, fmt.Errorf("endpoint %s: %w", e.ID, ErrConflict)
-		}
-		return e, fmt.Errorf("endpoint %s: %w", e.ID, err)
+	_, err = s.kv.Create(ctx, e.ID, b)
+	return e, stored("endpoint "+e.ID, err)
+}
+
+// stored says what kept a revision from being stored, if anything did. JetStream
+// answers ErrKeyExists when the key has another revision than was expected.
+func stored(what string, err error) error {
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		err = ErrConflict
 	}
-	return e, nil
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	return err
 }
 
 // Update lets change alter the present revision and stores the next one. A
@@ -81,14 +89,8 @@ func (s *Store) Update(ctx context.Context, id, actor, what, reason string, chan
 	if err != nil {
 		return e, err
 	}
-	if _, err := s.kv.Update(ctx, id, b, at); err != nil {
-		var api *jetstream.APIError
-		if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
-			return e, fmt.Errorf("endpoint %s: %w", id, ErrConflict)
-		}
-		return e, fmt.Errorf("endpoint %s: %w", id, err)
-	}
-	return e, nil
+	_, err = s.kv.Update(ctx, id, b, at)
+	return e, stored("endpoint "+id, err)
 }
 
 // DisableUnchanged is how Waybill itself disables an endpoint. It fails with
@@ -125,33 +127,19 @@ func (s *Store) get(ctx context.Context, id string) (Endpoint, uint64, error) {
 // List returns the endpoints of a tenant, or of all when it is empty, oldest
 // first; deleted ones only when asked for.
 func (s *Store) List(ctx context.Context, tenant string, deleted bool) ([]Endpoint, error) {
-	w, err := s.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, fmt.Errorf("listing endpoints: %w", err)
-	}
-	defer w.Stop()
 	out := []Endpoint{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("listing endpoints: %w", ctx.Err())
-		case entry, ok := <-w.Updates():
-			if !ok {
-				return nil, errors.New("listing endpoints: the connection to NATS was lost; try again")
-			}
-			if entry == nil {
-				slices.SortFunc(out, func(a, b Endpoint) int { return strings.Compare(a.ID, b.ID) })
-				return out, nil
-			}
-			e, err := Decode(entry.Value())
-			if err != nil {
-				return nil, err
-			}
-			if (tenant == "" || e.Tenant == tenant) && (deleted || e.State != Deleted) {
-				out = append(out, e)
-			}
+	err := revision.Each(ctx, s.kv, "listing endpoints", func(entry jetstream.KeyValueEntry) error {
+		e, err := Decode(entry.Value())
+		if err == nil && (tenant == "" || e.Tenant == tenant) && (deleted || e.State != Deleted) {
+			out = append(out, e)
 		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	slices.SortFunc(out, func(a, b Endpoint) int { return strings.Compare(a.ID, b.ID) })
+	return out, nil
 }
 
 func encode(e Endpoint) ([]byte, error) {

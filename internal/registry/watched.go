@@ -2,16 +2,16 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+
+	"github.com/waybill-dev/waybill/internal/revision"
 )
 
 // rewatchPause is the pause before a watch that ended is opened again.
@@ -76,47 +76,24 @@ func (w *watched[T]) run(ctx context.Context) error {
 }
 
 func (w *watched[T]) watch(ctx context.Context) error {
-	kv, err := w.js.KeyValue(ctx, w.bucket)
-	if err != nil {
-		return err
-	}
-	updates, err := kv.WatchAll(ctx)
-	if err != nil {
-		return err
-	}
-	defer updates.Stop()
-	// A server that restarted has forgotten the watch. The client would notice
-	// after missed heartbeats, many seconds later.
-	away := w.js.Conn().StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED)
 	defer w.live.Store(false)
-	defer w.js.Conn().RemoveStatusListener(away)
 	// The first values come in one snapshot: until they are whole, the old one stays.
 	whole, initial := map[string]*T{}, true
 	var seq uint64
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-away:
-			return errors.New("the server was away")
-		case entry, ok := <-updates.Updates():
-			switch {
-			case !ok:
-				return errors.New("the watch ended")
-			case entry == nil:
-				initial = false
-				w.advance(whole, seq)
-				w.live.Store(true)
-				w.markReady()
-			default:
-				seq = max(seq, entry.Revision())
-				w.apply(whole, entry)
-				if !initial {
-					w.advance(whole, seq)
-				}
-			}
+	return revision.Watch(ctx, w.js, w.bucket, func(entry jetstream.KeyValueEntry) {
+		if entry == nil {
+			initial = false
+			w.advance(whole, seq)
+			w.live.Store(true)
+			w.markReady()
+			return
 		}
-	}
+		seq = max(seq, entry.Revision())
+		w.apply(whole, entry)
+		if !initial {
+			w.advance(whole, seq)
+		}
+	})
 }
 
 func (w *watched[T]) apply(into map[string]*T, entry jetstream.KeyValueEntry) {

@@ -149,30 +149,15 @@ func (s *Store[T]) get(ctx context.Context, key string) (v T, at uint64, err err
 
 // List returns all that are not deleted, in order of their keys.
 func (s *Store[T]) List(ctx context.Context) ([]T, error) {
-	w, err := s.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, fmt.Errorf("listing every %s: %w", s.kind.Name, err)
-	}
-	defer w.Stop()
 	found := map[string]T{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("listing every %s: %w", s.kind.Name, ctx.Err())
-		case entry, ok := <-w.Updates():
-			if !ok {
-				return nil, fmt.Errorf("listing every %s: the connection to NATS was lost; try again", s.kind.Name)
-			}
-			if entry == nil {
-				return s.kind.present(found), nil
-			}
-			v, err := s.kind.Decode(entry.Value())
-			if err != nil {
-				return nil, err
-			}
-			found[entry.Key()] = v
-		}
+	err := Each(ctx, s.kv, "listing every "+s.kind.Name, func(entry jetstream.KeyValueEntry) (err error) {
+		found[entry.Key()], err = s.kind.Decode(entry.Value())
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	return s.kind.present(found), nil
 }
 
 func (k Kind[T]) present(all map[string]T) []T {

@@ -2,13 +2,11 @@ package revision
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 )
@@ -65,43 +63,20 @@ func (v *View[T]) Run(ctx context.Context) error {
 }
 
 func (v *View[T]) watch(ctx context.Context) error {
-	kv, err := v.js.KeyValue(ctx, v.kind.Bucket)
-	if err != nil {
-		return err
-	}
-	w, err := kv.WatchAll(ctx)
-	if err != nil {
-		return err
-	}
-	defer w.Stop()
-	// A server that restarted has forgotten the watch. The client would notice
-	// after missed heartbeats, many seconds later.
-	reconnected := v.js.Conn().StatusChanged(nats.CONNECTED)
-	defer v.js.Conn().RemoveStatusListener(reconnected)
 	// The first values come in one snapshot: until they are whole, the old one stays.
 	whole, initial := map[string]T{}, true
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-reconnected:
-			return errors.New("the server was away")
-		case entry, ok := <-w.Updates():
-			switch {
-			case !ok:
-				return errors.New("the watch ended")
-			case entry == nil:
-				initial = false
-			default:
-				v.apply(whole, entry)
-			}
-			if !initial {
-				next := maps.Clone(whole)
-				v.all.Store(&next)
-				v.once.Do(func() { close(v.ready) })
-			}
+	return Watch(ctx, v.js, v.kind.Bucket, func(entry jetstream.KeyValueEntry) {
+		if entry == nil {
+			initial = false
+		} else {
+			v.apply(whole, entry)
 		}
-	}
+		if !initial {
+			next := maps.Clone(whole)
+			v.all.Store(&next)
+			v.once.Do(func() { close(v.ready) })
+		}
+	})
 }
 
 func (v *View[T]) apply(into map[string]T, entry jetstream.KeyValueEntry) {

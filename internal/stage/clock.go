@@ -92,7 +92,7 @@ func (c *Clock) Run(ctx context.Context) error {
 		if err := c.Compare(ctx); err != nil && ctx.Err() == nil {
 			c.log.Debug().Err(err).Msg("clock.not_compared")
 		}
-		if !wait(ctx, clockEvery) {
+		if !Pause(ctx, clockEvery) {
 			return nil
 		}
 	}

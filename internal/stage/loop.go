@@ -116,6 +116,23 @@ type held struct {
 	beat time.Time // when the server was last told that it is in progress
 }
 
+// OpenLoop is NewLoop for a consumer that exists: AckWait is that consumer's.
+func OpenLoop(ctx context.Context, o LoopOptions) (l *Loop, err error) {
+	if o.AckWait, err = AckWait(ctx, o.JS, o.Stream, o.Consumer); err != nil {
+		return nil, err
+	}
+	return NewLoop(o)
+}
+
+// AckWait asks for the ack_wait of a consumer.
+func AckWait(ctx context.Context, js jetstream.JetStream, stream, consumer string) (time.Duration, error) {
+	c, err := js.Consumer(ctx, stream, consumer)
+	if err != nil {
+		return 0, fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply", stream, consumer, err)
+	}
+	return c.CachedInfo().Config.AckWait, nil
+}
+
 // NewLoop checks the options.
 func NewLoop(o LoopOptions) (*Loop, error) {
 	if o.JS == nil || o.Stream == "" || o.Consumer == "" || o.Handle == nil || o.Concurrency < 1 || o.AckWait <= 0 {
@@ -161,7 +178,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		if err := l.consume(ctx, work); err != nil && ctx.Err() == nil {
 			l.o.Log.Error().Err(err).Str("stream", l.o.Stream).Str("consumer", l.o.Consumer).Msg("consumer.lost")
 		}
-		wait(ctx, reopenPause)
+		Pause(ctx, reopenPause)
 	}
 	finished := make(chan struct{})
 	go func() { l.running.Wait(); close(finished) }()

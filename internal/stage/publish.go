@@ -90,7 +90,7 @@ func (p *Publisher) PublishAll(ctx context.Context, msgs ...*nats.Msg) ([]*jetst
 		}
 		p.metrics.retries.Inc()
 		p.log.Warn().Err(err).Str("subject", msgs[0].Subject).Dur("pause", pause).Msg("publish.retry")
-		if !wait(ctx, pause) {
+		if !Pause(ctx, pause) {
 			return nil, fmt.Errorf("publish: %w (last failure: %w)", context.Cause(ctx), err)
 		}
 		pause = min(2*pause, retryPauseMax)
@@ -136,8 +136,11 @@ func (p *Publisher) tryEach(ctx context.Context, msgs []*nats.Msg, acks []*jetst
 	return failed
 }
 
-// wait pauses, and reports false when ctx ended first.
-func wait(ctx context.Context, d time.Duration) bool {
+// Pause waits, and reports false when ctx ended first.
+func Pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -97,16 +97,16 @@ func (tt disturbance) check(t *testing.T, quick func(*Options)) {
 	tt.disturb(b)
 	b.eventually("the metric", func() bool { return d.metric(t, "waybill_watchdog_alarms", string(tt.code)) > 0 })
 	if tt.code == NATSUnreachable {
-		r.waitFor(t, "people are told without NATS", func() bool { return len(r.got()) > 0 })
+		r.WaitFor(t, 1)
 	} else {
-		said := b.records.waitFor(t, "the alarm", 1, func(r record.Record) bool {
+		said := b.ledger.WaitFor(t, 1, func(r record.Record) bool {
 			return r.Action == actionRaised && r.Reason == string(tt.code) && strings.HasPrefix(r.Detail, tt.subject)
 		})[0]
 		if said.Actor != Actor || said.Tenant != Tenant && said.Tenant != defaultTenant {
 			t.Errorf("%+v", said)
 		}
 		if tt.code == StreamsDrifted { // each alarm goes the same way
-			r.waitFor(t, "people are told", func() bool { return len(r.about(said.ID)) > 0 })
+			r.waitAbout(t, said.ID)
 		}
 	}
 	ended := func(r record.Record) bool {
@@ -116,7 +116,7 @@ func (tt disturbance) check(t *testing.T, quick func(*Options)) {
 		return
 	}
 	tt.mend(b)
-	b.records.waitFor(t, "the end of the alarm", 1, ended)
+	b.ledger.WaitFor(t, 1, ended)
 	if tt.code == ConsumerStalled { // others wait for the stages that this test does not have
 		return
 	}

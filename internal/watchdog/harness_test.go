@@ -1,17 +1,13 @@
 package watchdog
 
 import (
-	"context"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,14 +17,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/waybill-dev/waybill/internal/channel"
-	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/escalator"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/revision"
 	"github.com/waybill-dev/waybill/internal/testkit"
-	"github.com/waybill-dev/waybill/pkg/envelope"
-	"github.com/waybill-dev/waybill/streams"
 )
 
 // patience bounds every wait of these tests.
@@ -36,38 +29,33 @@ const patience = 60 * time.Second
 
 // bench is a deployment without stages, with what a watchdog talks to.
 type bench struct {
-	t       *testing.T
-	server  *testkit.Server
-	js      jetstream.JetStream
-	policy  egress.Policy
-	roots   *x509.CertPool // of the channels' servers; nil: the system's
-	records *records
+	t      *testing.T
+	server *testkit.Server
+	js     jetstream.JetStream
+	roots  *x509.CertPool // of the channels' servers; nil: the system's
+	ledger *testkit.Ledger
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	server := testkit.NATS(t)
-	policy, err := egress.ParseAllow([]string{"127.0.0.0/8"})
-	must(t, err)
-	b := &bench{t: t, server: server, js: server.JetStream(), policy: policy}
-	b.records = b.followLedger()
-	return b
+	js := server.JetStream()
+	return &bench{t: t, server: server, js: js, ledger: testkit.FollowLedger(t, js)}
 }
 
 // dog is a watchdog under test.
 type dog struct {
 	*Watchdog
-	nc     *nats.Conn
-	cancel context.CancelFunc
-	done   chan error
-	reg    *prometheus.Registry
+	*testkit.Running
+	nc  *nats.Conn
+	reg *prometheus.Registry
 }
 
 func (b *bench) watchdog(name string, alter ...func(*Options)) *dog {
 	b.t.Helper()
 	nc := b.server.Connect()
-	sender := channel.NewSender(channel.Options{Egress: b.policy, RootCAs: b.roots, NC: nc, Timeout: 2 * time.Second})
-	d := &dog{nc: nc, done: make(chan error, 1), reg: prometheus.NewRegistry()}
+	sender := channel.NewSender(channel.Options{Egress: testkit.Loopback(b.t), RootCAs: b.roots, NC: nc, Timeout: 2 * time.Second})
+	d := &dog{nc: nc, reg: prometheus.NewRegistry()}
 	o := Options{NC: nc, Name: name, Sender: sender, Every: 50 * time.Millisecond, LookEvery: 200 * time.Millisecond,
 		Hold: Hold{Raise: 1, Clear: 1}, Log: log(b.t), Metrics: d.reg}
 	for _, f := range alter {
@@ -76,23 +64,9 @@ func (b *bench) watchdog(name string, alter ...func(*Options)) *dog {
 	var err error
 	d.Watchdog, err = New(o)
 	must(b.t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	d.cancel = cancel
-	ended := make(chan struct{})
-	go func() { d.done <- d.Run(ctx); close(ended) }()
-	b.t.Cleanup(func() { cancel(); <-ended; sender.Close() })
+	b.t.Cleanup(sender.Close)
+	d.Running = testkit.Start(b.t, d.Run)
 	return d
-}
-
-func (d *dog) stop(t *testing.T) {
-	t.Helper()
-	d.cancel()
-	select {
-	case err := <-d.done:
-		must(t, err)
-	case <-time.After(patience):
-		t.Fatal("the watchdog did not stop")
-	}
 }
 
 // metric is the value of a counter or gauge, summed over its labels.
@@ -120,17 +94,15 @@ func (d *dog) metric(t *testing.T, name string, labels ...string) float64 {
 func (b *bench) escalator(alter ...func(*escalator.Options)) {
 	b.t.Helper()
 	nc := b.server.Connect()
-	sender := channel.NewSender(channel.Options{Egress: b.policy, RootCAs: b.roots, NC: nc, Timeout: 2 * time.Second})
+	sender := channel.NewSender(channel.Options{Egress: testkit.Loopback(b.t), RootCAs: b.roots, NC: nc, Timeout: 2 * time.Second})
 	o := escalator.Options{NC: nc, Name: "escalator", Sender: sender, DrainTimeout: 5 * time.Second, Log: log(b.t), Metrics: prometheus.NewRegistry()}
 	for _, f := range alter {
 		f(&o)
 	}
 	e, err := escalator.New(b.t.Context(), o)
 	must(b.t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = e.Run(ctx) }()
-	b.t.Cleanup(func() { cancel(); <-ended; sender.Close() })
+	b.t.Cleanup(sender.Close)
+	testkit.Start(b.t, e.Run)
 }
 
 func log(t *testing.T) zerolog.Logger {
@@ -148,7 +120,7 @@ func (b *bench) tellable(r *receiver) {
 }
 
 func (r *receiver) channel() channel.Channel {
-	return channel.Channel{Name: "hook", Kind: channel.Webhook, URL: r.URL, Secret: channel.Secret(r.secret)}
+	return channel.Channel{Name: "hook", Kind: channel.Webhook, URL: r.URL, Secret: channel.Secret(r.Secret)}
 }
 
 var created = revision.Change{Actor: "test", Action: "created"}
@@ -233,64 +205,31 @@ type heard struct {
 	}
 }
 
-// receiver is a real HTTP server that verifies what it gets.
+// receiver is told of things, and answers with status.
 type receiver struct {
-	*httptest.Server
-	secret string
-
-	mu      sync.Mutex
-	status  int
-	notices []heard
-	arrived chan struct{}
+	*testkit.Receiver[heard]
+	status atomic.Int64
 }
 
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
-	k, err := envelope.GenerateHMAC(rand.Reader)
-	must(t, err)
-	r := &receiver{secret: k.Reveal(), arrived: make(chan struct{}), status: http.StatusNoContent}
-	verifier, err := envelope.NewVerifier(r.secret)
-	must(t, err)
-	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		body, err := io.ReadAll(req.Body)
-		if err != nil {
-			return
-		}
-		if err := verifier.Verify(req.Header, body); err != nil {
-			t.Errorf("a notice does not verify: %v", err)
-		}
+	r := &receiver{}
+	r.status.Store(http.StatusNoContent)
+	r.Receiver = testkit.NewReceiver(t, func(req *http.Request, body []byte, unsigned error) heard {
 		var e struct{ Data json.RawMessage }
 		n := heard{id: req.Header.Get("webhook-id"), at: time.Now()}
-		if err := errors.Join(json.Unmarshal(body, &e), json.Unmarshal(e.Data, &n.data)); err != nil {
-			t.Error(err)
+		if err := errors.Join(unsigned, json.Unmarshal(body, &e), json.Unmarshal(e.Data, &n.data)); err != nil {
+			t.Errorf("a notice: %v", err)
 		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.notices = append(r.notices, n)
-		close(r.arrived)
-		r.arrived = make(chan struct{})
-		w.WriteHeader(r.status)
-	}))
-	t.Cleanup(func() { r.CloseClientConnections(); r.Close() })
+		return n
+	}, func(w http.ResponseWriter, _ heard) { w.WriteHeader(int(r.status.Load())) })
 	return r
-}
-
-func (r *receiver) answer(status int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.status = status
-}
-
-func (r *receiver) got() []heard {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]heard(nil), r.notices...)
 }
 
 // about are the notices that tell of a record.
 func (r *receiver) about(id string) []heard {
 	var out []heard
-	for _, n := range r.got() {
+	for _, n := range r.Got() {
 		for _, t := range n.data.DeadLetters {
 			if t.ID == id {
 				out = append(out, n)
@@ -300,76 +239,10 @@ func (r *receiver) about(id string) []heard {
 	return out
 }
 
-func (r *receiver) waitFor(t *testing.T, what string, cond func() bool) {
+// waitAbout waits until a notice tells of a record.
+func (r *receiver) waitAbout(t *testing.T, id string) {
 	t.Helper()
-	deadline := time.After(patience)
-	for {
-		r.mu.Lock()
-		arrived := r.arrived
-		r.mu.Unlock()
-		if cond() {
-			return
-		}
-		select {
-		case <-arrived:
-		case <-deadline:
-			t.Fatalf("waited for %s; got %+v", what, r.got())
-		}
-	}
-}
-
-// records follows LEDGER.
-type records struct {
-	mu      sync.Mutex
-	all     []record.Record
-	arrived chan struct{}
-}
-
-func (b *bench) followLedger() *records {
-	b.t.Helper()
-	l := &records{arrived: make(chan struct{})}
-	c, err := b.js.OrderedConsumer(b.t.Context(), streams.Ledger, jetstream.OrderedConsumerConfig{})
-	must(b.t, err)
-	cc, err := c.Consume(func(m jetstream.Msg) {
-		r, err := record.Decode(m.Data())
-		if err != nil {
-			b.t.Errorf("LEDGER holds what is no record: %v", err)
-			return
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.all = append(l.all, r)
-		close(l.arrived)
-		l.arrived = make(chan struct{})
-	})
-	must(b.t, err)
-	b.t.Cleanup(cc.Stop)
-	return l
-}
-
-// waitFor waits until n records satisfy a condition, and returns them.
-func (l *records) waitFor(t *testing.T, what string, n int, cond func(record.Record) bool) []record.Record {
-	t.Helper()
-	deadline := time.After(patience)
-	for {
-		l.mu.Lock()
-		arrived := l.arrived
-		var got []record.Record
-		for _, r := range l.all {
-			if cond(r) {
-				got = append(got, r)
-			}
-		}
-		l.mu.Unlock()
-		if len(got) >= n {
-			return got
-		}
-		select {
-		case <-arrived:
-		case <-deadline:
-			t.Fatalf("LEDGER has %d records of %s, want %d", len(got), what, n)
-		}
-	}
+	r.WaitUntil(t, "a notice of "+id, func([]heard) bool { return len(r.about(id)) > 0 })
 }
 
 func must(t testing.TB, err error) {

@@ -42,7 +42,7 @@ func TestPeopleAreMailedBeforeTheDeadlineWhileNoDispatcherRuns(t *testing.T) {
 			b.publish(o)
 			about := func(m testkit.Mail) bool { return strings.Contains(m.Body, o.EventID) } // alarms are mailed too
 			m := s.WaitFor(t, patience, "a mail about "+o.EventID, about)
-			r.waitFor(t, "a call", func() bool { return len(r.about(dead.ID)) > 0 })
+			r.waitAbout(t, dead.ID)
 			for how, at := range map[string]time.Time{"mailed": m.At, "called": r.about(dead.ID)[0].at} {
 				if !at.Before(o.DeliverBy) {
 					t.Errorf("%s at %s, after the deadline %s", how, at, o.DeliverBy)
@@ -57,7 +57,7 @@ func TestPeopleAreMailedBeforeTheDeadlineWhileNoDispatcherRuns(t *testing.T) {
 					t.Errorf("said without encryption: %q", line)
 				}
 			}
-			said := b.records.waitFor(t, "the telling by mail", 1, func(r record.Record) bool {
+			said := b.ledger.WaitFor(t, 1, func(r record.Record) bool {
 				return r.Kind == record.Escalation && r.Channel == "mail" && r.EventID == o.EventID
 			})[0]
 			if said.Outcome != "delivered" || said.Status != 250 || said.ChannelKind != string(channel.Email) || (said.Actor == Actor) == c.escalator {
@@ -99,11 +99,11 @@ func TestAMailServerThatIsBusyCostsNobodyTheDeadline(t *testing.T) {
 	o := owed(1, time.Now().UTC(), 12*time.Second)
 	dead := deadLetter(o, time.Now())
 	b.publish(o)
-	r.waitFor(t, "a call", func() bool { return len(r.about(dead.ID)) > 0 })
+	r.waitAbout(t, dead.ID)
 	if at := r.about(dead.ID)[0].at; !at.Before(o.DeliverBy) {
 		t.Errorf("called at %s, after the deadline %s", at, o.DeliverBy)
 	}
-	b.records.waitFor(t, "the try by mail", 1, func(r record.Record) bool {
+	b.ledger.WaitFor(t, 1, func(r record.Record) bool {
 		return r.Kind == record.Escalation && r.Channel == "mail" && r.Outcome == "busy" && r.Status == 451
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -66,7 +67,7 @@ func (w *Watchdog) follow(ctx context.Context) error {
 		if err := r.session(ctx); err != nil && ctx.Err() == nil {
 			w.log.Warn().Err(err).Msg("watchdog.ledger_lost")
 		}
-		pause(ctx, reopenPause)
+		stage.Pause(ctx, reopenPause)
 	}
 	return nil
 }

@@ -19,13 +19,13 @@ func TestPeopleAreToldBeforeTheDeadlineWhileNoDispatcherAndNoEscalatorRuns(t *te
 	o := owed(1, time.Now().UTC(), 12*time.Second)
 	dead := deadLetter(o, time.Now())
 	b.publish(o)
-	r.waitFor(t, "a notice of the overdue delivery", func() bool { return len(r.about(dead.ID)) > 0 })
+	r.waitAbout(t, dead.ID)
 	n := r.about(dead.ID)[0]
 	if !n.at.Before(o.DeliverBy) {
 		t.Errorf("told at %s, after the deadline %s", n.at, o.DeliverBy)
 	}
 	t.Logf("told %s before the deadline", o.DeliverBy.Sub(n.at).Round(time.Millisecond))
-	said := b.records.waitFor(t, "the telling", 1, func(r record.Record) bool { return r.Kind == record.Escalation && r.Outcome == "delivered" })[0]
+	said := b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Kind == record.Escalation && r.Outcome == "delivered" })[0]
 	if said.Actor != Actor || said.EventID != o.EventID || said.EndpointID != o.EndpointID || said.Reason != "deadline_exceeded" || said.IncidentID != n.data.Incident || said.Detail == "" {
 		t.Errorf("on record: %+v", said)
 	}
@@ -66,9 +66,9 @@ func TestAnEscalatorThatRunsIsAskedAndTellsOnce(t *testing.T) {
 	o := owed(1, time.Now().UTC(), 12*time.Second)
 	dead := deadLetter(o, time.Now())
 	b.publish(o)
-	r.waitFor(t, "a notice", func() bool { return len(r.about(dead.ID)) > 0 })
-	b.records.waitFor(t, "the handing over", 1, func(r record.Record) bool { return r.Action == actionHandedOver && r.Actor == Actor })
-	told := b.records.waitFor(t, "the telling", 1, func(r record.Record) bool {
+	r.waitAbout(t, dead.ID)
+	b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Action == actionHandedOver && r.Actor == Actor })
+	told := b.ledger.WaitFor(t, 1, func(r record.Record) bool {
 		return r.Kind == record.Escalation && r.Outcome == "delivered" && r.EventID == o.EventID
 	})
 	if told[0].Actor == Actor {
@@ -84,7 +84,7 @@ func TestWhatNobodyToldOfIsToldAndCounted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	r := newReceiver(t)
-	r.answer(http.StatusServiceUnavailable)
+	r.status.Store(http.StatusServiceUnavailable)
 	b.tellable(r)
 	now := time.Now().UTC()
 	late, early := deadLetter(owed(1, now.Add(-time.Hour), 0), now.Add(-6*time.Minute)), deadLetter(owed(2, now.Add(-time.Hour), 0), now.Add(-time.Minute))
@@ -94,15 +94,15 @@ func TestWhatNobodyToldOfIsToldAndCounted(t *testing.T) {
 		EventID: settled.EventID, EndpointID: settled.EndpointID, Outcome: "delivered", Class: classDelivered, Action: "trigger"}
 	b.publish(late, settled, inTime, early, rejected)
 	d := b.watchdog("first")
-	counted := b.records.waitFor(t, "nobody told in time", 1, func(r record.Record) bool { return r.Action == actionNotTold })
+	counted := b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Action == actionNotTold })
 	if counted[0].EventID != late.EventID || counted[0].Detail != late.ID {
 		t.Errorf("counted: %+v", counted[0])
 	}
-	r.waitFor(t, "a try", func() bool { return len(r.got()) > 0 })
+	r.WaitFor(t, 1)
 	b.eventually("the figure", func() bool { return d.metric(t, "waybill_dead_letters_not_escalated_within_5m_total") == 1 })
-	r.answer(http.StatusNoContent)
+	r.status.Store(http.StatusNoContent)
 	for _, id := range []string{late.ID, early.ID, rejected.ID} {
-		b.records.waitFor(t, "the telling of "+id, 1, func(r record.Record) bool {
+		b.ledger.WaitFor(t, 1, func(r record.Record) bool {
 			return record.EscalationAbout(r.ID) == id && r.Outcome == "delivered" && r.Actor == Actor
 		})
 	}
@@ -126,7 +126,7 @@ func TestADeliveryThatGetsItsVerdictIsNobodysBusiness(t *testing.T) {
 	delivered := record.Record{ID: "att_1", Kind: record.Attempt, At: now, StartedAt: now, Tenant: "default", EventID: o.EventID, EndpointID: o.EndpointID, DeliverBy: o.DeliverBy, Decision: "delivered"}
 	b.publish(o, delivered, o2)
 	dead := deadLetter(o2, now)
-	r.waitFor(t, "the notice of the other one", func() bool { return len(r.about(dead.ID)) > 0 })
+	r.waitAbout(t, dead.ID)
 	if n := len(r.about(deadLetter(o, now).ID)); n != 0 || d.debts.Load().Open > 1 {
 		t.Errorf("told %d times of a delivery that was made; %+v", n, d.debts.Load())
 	}
@@ -155,11 +155,11 @@ func TestAnotherWatchdogTakesOverWithinSecondsAndTellsOnce(t *testing.T) {
 		t.Errorf("taken over after %s", took)
 	}
 	dead := deadLetter(o, died)
-	r.waitFor(t, "a notice", func() bool { return len(r.about(dead.ID)) > 0 })
-	b.records.waitFor(t, "the telling", 1, func(r record.Record) bool { return r.Outcome == "delivered" && r.Dispatcher == "second" })
+	r.waitAbout(t, dead.ID)
+	b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Outcome == "delivered" && r.Dispatcher == "second" })
 	// A third one that leads after an orderly stop reads what was done, and does nothing.
 	third := b.watchdog("third")
-	second.stop(t)
+	second.Stop(t)
 	b.eventually("the third one leads", third.Leading)
 	b.eventually("it has read LEDGER", func() bool { return third.debts.Load().PastDeadline == 1 })
 	if got := r.about(dead.ID); len(got) != 1 || !got[0].at.Before(o.DeliverBy) {

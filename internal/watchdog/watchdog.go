@@ -191,48 +191,22 @@ func (w *Watchdog) lead(ctx context.Context) error {
 		if err := w.holdLease(ctx); err != nil && ctx.Err() == nil {
 			w.log.Warn().Err(err).Msg("watchdog.waiting")
 		}
-		pause(ctx, sessionPause)
+		stage.Pause(ctx, sessionPause)
 	}
 	return nil
 }
 
 func (w *Watchdog) holdLease(ctx context.Context) error {
-	standing := ""
-	l, err := lease.Acquire(ctx, lease.Options{JS: w.js, Key: streams.WatchdogLease, Name: w.o.Name, Log: w.log,
-		Waiting: func(holder string) {
-			if holder != standing && holder != "" {
-				w.log.Info().Str("holder", holder).Msg("watchdog.standby")
-				standing = holder
-			}
-		}})
-	if err != nil {
-		return err
-	}
-	defer l.Release()
-	held, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	l.Keep(held, cancel)
-	w.lease.Store(l)
-	w.metrics.leading.Set(1)
-	w.log.Info().Msg("watchdog.leading")
-	defer func() { w.lease.Store(nil); w.metrics.leading.Set(0) }()
-	<-held.Done()
-	if ctx.Err() != nil {
+	o := lease.Options{JS: w.js, Key: streams.WatchdogLease, Name: w.o.Name, Log: w.log,
+		Waiting: func(holder string) { w.log.Info().Str("holder", holder).Msg("watchdog.standby") }}
+	return lease.Hold(ctx, o, func(held context.Context, l *lease.Lease) error {
+		w.lease.Store(l)
+		w.metrics.leading.Set(1)
+		w.log.Info().Msg("watchdog.leading")
+		defer func() { w.lease.Store(nil); w.metrics.leading.Set(0) }()
+		<-held.Done()
 		return nil
-	}
-	return context.Cause(held)
-}
-
-// pause waits, and reports false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	})
 }
 
 func hostname() string {

@@ -44,20 +44,20 @@ func TestAnEventThatIsExpandedAgainIsOwedToThoseWhoMatchedAtFirst(t *testing.T) 
 	b.endpoint(now)
 	b.fanout()
 	b.dispatcher()
-	was.waitFor(t, 1)
-	dead := b.ledger.waitFor(t, 1, kind(record.DeliveryDeadLetter))
+	was.WaitFor(t, 1)
+	dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))
 	b.publish("default", "evt-2", "order.paid", "1")
-	now.waitFor(t, 1)
+	now.WaitFor(t, 1)
 	b.settled()
 	if dead[0].EndpointID != gone.ID || dead[0].Reason != "endpoint_disabled" {
 		t.Errorf("the dead letter is %+v", dead[0])
 	}
-	for _, r := range b.ledger.where(kind(record.DeliveryOwed)) {
+	for _, r := range b.ledger.Where(kind(record.DeliveryOwed)) {
 		if r.EventID == "evt-1" && r.EndpointID != owed.ID && r.EndpointID != gone.ID {
 			t.Errorf("it is owed to %s, which did not match", r.EndpointID)
 		}
 	}
-	if got := now.got(); len(got) != 1 || got[0].id != "evt-2" {
+	if got := now.Got(); len(got) != 1 || got[0].id != "evt-2" {
 		t.Errorf("the endpoint that matches since then got %d requests, the first of %s", len(got), got[0].id)
 	}
 }
@@ -72,11 +72,11 @@ func TestAnEventThatIsExpandedAgainStaysUnmatched(t *testing.T) {
 	b.fanout()
 	b.dispatcher()
 	b.publish("default", "evt-2", "order.paid", "1")
-	if got := r.waitFor(t, 1); got[0].id != "evt-2" {
+	if got := r.WaitFor(t, 1); got[0].id != "evt-2" {
 		t.Errorf("got %s", got[0].id)
 	}
 	b.settled()
-	if n := len(b.ledger.where(kind(record.EventAccepted))); n != 1 {
+	if n := len(b.ledger.Where(kind(record.EventAccepted))); n != 1 {
 		t.Errorf("%d events are accepted", n)
 	}
 }
@@ -96,9 +96,9 @@ func TestAnEventThatIsExpandedAgainAfterLEDGERForgotItStaysAsItWas(t *testing.T)
 	must(t, m.Nak())
 	b.fanout()
 	b.publish("default", "evt-2", "order.paid", "1")
-	b.ledger.waitFor(t, 1, func(r record.Record) bool { return r.Kind == record.EventAccepted && r.EventID == "evt-2" })
+	b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Kind == record.EventAccepted && r.EventID == "evt-2" })
 	b.stored(t, streams.Events, streams.FanoutConsumer)
-	if n := len(b.ledger.where(func(r record.Record) bool { return r.EventID == "evt-1" && r.Kind != record.EventUnmatched })); n != 0 {
+	if n := len(b.ledger.Where(func(r record.Record) bool { return r.EventID == "evt-1" && r.Kind != record.EventUnmatched })); n != 0 {
 		t.Errorf("%d other records of it", n)
 	}
 }
@@ -135,10 +135,10 @@ func TestAReplayThatIsExpandedAgainStaysWhatItBecame(t *testing.T) {
 			f := b.fanout()
 			d := b.dispatcher()
 			seq := b.publish("default", "evt-1", "order.paid", "1").Sequence
-			r.waitFor(t, 1)
+			r.WaitFor(t, 1)
 			b.settled()
-			f.stop(t)
-			d.stop(t)
+			f.Stop(t)
+			d.Stop(t)
 			b.set(e, c.state)
 			req := replay.Request{ID: ids.New(ids.Replay, time.Now()), Tenant: "default", EventID: "evt-1", EventSeq: seq, Actor: "jo", Reason: "asked",
 				Targets: []replay.Target{{EndpointID: e.ID, Attempts: 1}}, RequestedAt: time.Now()}
@@ -151,9 +151,9 @@ func TestAReplayThatIsExpandedAgainStaysWhatItBecame(t *testing.T) {
 			b.dispatcher()
 			b.stored(t, streams.Replays, streams.ReplayConsumer)
 			b.settled()
-			ends := b.ledger.waitFor(t, 2, ended)
-			if len(ends) != 2 || len(r.got()) != 1 {
-				t.Errorf("%d ends, %d requests", len(ends), len(r.got()))
+			ends := b.ledger.WaitFor(t, 2, ended)
+			if len(ends) != 2 || len(r.Got()) != 1 {
+				t.Errorf("%d ends, %d requests", len(ends), len(r.Got()))
 			}
 			if owed := ends[1].Kind == record.DeliveryDeadLetter; owed != (c.before == record.DeliveryOwed) {
 				t.Errorf("it ended as %s", ends[1].Kind)

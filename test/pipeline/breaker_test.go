@@ -58,9 +58,9 @@ func TestAnEndpointThatKeepsFailingIsProbedOnlyAndLosesNoDelivery(t *testing.T) 
 	opened(t, metrics, 1)
 
 	// Requests that were under way when it opened may still come; then only probes do, and the second is 2 s after the first.
-	before := len(r.got())
+	before := len(r.Got())
 	for n := before + 1; ; n++ {
-		got := r.waitFor(t, n)
+		got := r.WaitFor(t, n)
 		if apart := got[n-1].at.Sub(got[n-2].at); apart >= 1900*time.Millisecond {
 			break
 		}
@@ -72,15 +72,15 @@ func TestAnEndpointThatKeepsFailingIsProbedOnlyAndLosesNoDelivery(t *testing.T) 
 	promised := time.Now().Add(12 * time.Second).UTC()
 	b.publishRaw("events.default.order.paid", "late", fmt.Sprintf(`{"id":"late","type":"order.paid","timestamp":"2026-08-19T15:10:00Z","deliver_by":%q,"data":1}`,
 		promised.Format(time.RFC3339Nano)))
-	dead := b.ledger.waitFor(t, 1, kind(record.DeliveryDeadLetter))[0]
+	dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))[0]
 	if late := dead.At.Sub(promised.Add(-10 * time.Second)); dead.EventID != "late" || dead.Reason != "deadline_exceeded" || late < -50*time.Millisecond || late > 8*time.Second {
 		t.Errorf("%s ended %s after its attempts had to, as %s", dead.EventID, late, dead.Reason)
 	}
 
 	healthy.Store(true)
-	b.ledger.waitFor(t, events+1, ended)
+	b.ledger.WaitFor(t, events+1, ended)
 	opened(t, metrics, 0)
-	if n := len(b.ledger.where(kind(record.DeliveryDeadLetter))); n != 1 {
+	if n := len(b.ledger.Where(kind(record.DeliveryDeadLetter))); n != 1 {
 		t.Errorf("%d dead letters, want the one", n)
 	}
 }

@@ -36,17 +36,17 @@ func TestClocksThatAreApartMakeNothingEarlyAndGiveNothingUp(t *testing.T) {
 			right := b.dispatcher(func(o *dispatcher.StageOptions) { o.Name = "right" })
 			b.publish("default", "skewed", "order.paid", "1")
 			<-first
-			b.ledger.waitFor(t, 1, kind(record.Attempt))
-			right.stop(t) // the retry waits; the other one takes it
+			b.ledger.WaitFor(t, 1, kind(record.Attempt))
+			right.Stop(t) // the retry waits; the other one takes it
 			b.dispatcher(func(o *dispatcher.StageOptions) {
 				o.Name = "wrong"
 				o.Now = func() time.Time { return time.Now().Add(skew) }
 			})
-			got := r.waitFor(t, 2)
+			got := r.WaitFor(t, 2)
 			if apart := got[1].at.Sub(got[0].at); apart < delay || apart > delay+20*time.Second {
 				t.Errorf("the second attempt came %s after the first, due after %s", apart, delay)
 			}
-			end := b.ledger.waitFor(t, 1, ended)[0]
+			end := b.ledger.WaitFor(t, 1, ended)[0]
 			if end.Kind != record.Attempt || end.Dispatcher != "wrong" {
 				t.Errorf("ended with %s by %s: %s", end.Kind, end.Dispatcher, end.Reason)
 			}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/dispatcher"
-	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/retry"
@@ -27,9 +26,7 @@ import (
 // control is what operators use, with the bench's keys.
 func (b *bench) control(keys *sealed.Keyring) *control.Control {
 	b.t.Helper()
-	allow, err := egress.ParseAllow([]string{"127.0.0.0/8"})
-	must(b.t, err)
-	c, err := control.New(b.t.Context(), control.Options{NC: b.server.Connect(), Egress: allow, Keys: keys})
+	c, err := control.New(b.t.Context(), control.Options{NC: b.server.Connect(), Egress: testkit.Loopback(b.t), Keys: keys})
 	must(b.t, err)
 	return c
 }
@@ -104,14 +101,14 @@ func TestAChangeOfCredentialsTakesEffectAtTheNextAttemptInEveryDispatcher(t *tes
 		ClientCertificate: &control.ClientCertificateSpec{Certificate: second.Cert, Key: second.Key}}, "bob", "yearly")
 	must(t, err)
 	by := map[string]bool{}
-	b.ledger.waitFor(t, 2*events, func(r record.Record) bool {
+	b.ledger.WaitFor(t, 2*events, func(r record.Record) bool {
 		if r.Kind == record.Attempt && r.EndpointRevision == 2 {
 			by[r.Dispatcher] = true
 		}
 		return r.Kind == record.Attempt && r.EndpointRevision == 2
 	})
 	m.accept.Store(true)
-	b.ledger.waitFor(t, events, ended)
+	b.ledger.WaitFor(t, events, ended)
 	if !by["one"] || !by["other"] {
 		t.Errorf("only %v made attempts after the change", by)
 	}
@@ -122,7 +119,7 @@ func TestAChangeOfCredentialsTakesEffectAtTheNextAttemptInEveryDispatcher(t *tes
 		counts[c]++
 	}
 	attempts := map[uint64]int{}
-	for _, r := range b.ledger.where(kind(record.Attempt)) {
+	for _, r := range b.ledger.Where(kind(record.Attempt)) {
 		attempts[r.EndpointRevision]++
 		if r.ClientFingerprint == "" || strings.Contains(fmt.Sprintf("%+v", r), "key-of-the") {
 			t.Errorf("on record: %+v", r)
@@ -131,7 +128,7 @@ func TestAChangeOfCredentialsTakesEffectAtTheNextAttemptInEveryDispatcher(t *tes
 	if len(counts) != 2 || counts["first key-of-the-first"] != attempts[1] || counts["second key-of-the-second"] != attempts[2] {
 		t.Errorf("requests %v, attempts on record by revision %v", counts, attempts)
 	}
-	changes := b.ledger.waitFor(t, 2, kind(record.EndpointChanged))
+	changes := b.ledger.WaitFor(t, 2, kind(record.EndpointChanged))
 	if s := changes[1].Settings; changes[1].Actor != "bob" || s["headers"] != "X-Tenant-Key" || s["client_certificate"] == "" || s["client_certificate"] == changes[0].Settings["client_certificate"] {
 		t.Errorf("the change on record: %+v", changes[1])
 	}
@@ -145,36 +142,36 @@ func TestWithoutTheKeyDeliveriesWaitAndNothingIsSpent(t *testing.T) {
 	e := b.endpoint(r)
 	other := newReceiver(t, ok)
 	otherEndpoint := b.endpoint(other, func(e *registry.Endpoint) {
-		k, err := envelope.ParseSecretFor(e.Scheme, other.secret)
+		k, err := envelope.ParseSecretFor(e.Scheme, other.Secret)
 		must(t, err)
 		e.Secrets = []registry.Secret{e.SealSecret(wrong, k)}
 	})
 	b.fanout() // needs no key
 	d := b.dispatcher(func(o *dispatcher.StageOptions) { o.Keys = wrong })
 	b.publish("default", "evt-1", "order.paid", `1`)
-	b.ledger.waitFor(t, 1, ended) // to the endpoint whose secret opens
+	b.ledger.WaitFor(t, 1, ended) // to the endpoint whose secret opens
 	// The other delivery has been moved out of the way.
 	waitFor(t, func() bool {
 		s, err := b.js.Stream(t.Context(), streams.Retry)
 		must(t, err)
 		return s.CachedInfo().State.Msgs == 1
 	})
-	if got := b.ledger.where(func(r record.Record) bool { return r.EndpointID == e.ID && (r.Kind == record.Attempt || ended(r)) }); len(got) != 0 || len(r.got()) != 0 {
-		t.Errorf("without the key: %+v, %d requests", got, len(r.got()))
+	if got := b.ledger.Where(func(r record.Record) bool { return r.EndpointID == e.ID && (r.Kind == record.Attempt || ended(r)) }); len(got) != 0 || len(r.Got()) != 0 {
+		t.Errorf("without the key: %+v, %d requests", got, len(r.Got()))
 	}
-	changes := b.ledger.waitFor(t, 2, kind(record.EndpointChanged))
+	changes := b.ledger.WaitFor(t, 2, kind(record.EndpointChanged))
 	for _, c := range changes {
 		if len(c.KeyIDs) != 1 {
 			t.Errorf("fanout does not know the key's id: %+v", c)
 		}
 	}
-	d.stop(t)
-	if otherEndpoint.ID == e.ID || len(other.got()) != 1 {
-		t.Errorf("%d requests to the other", len(other.got()))
+	d.Stop(t)
+	if otherEndpoint.ID == e.ID || len(other.Got()) != 1 {
+		t.Errorf("%d requests to the other", len(other.Got()))
 	}
 	// With the key the delivery goes out, as its first attempt.
 	b.dispatcher()
-	if got := r.waitFor(t, 1); got[0].attempt != 1 || got[0].badSig != nil {
+	if got := r.WaitFor(t, 1); got[0].attempt != 1 || got[0].badSig != nil {
 		t.Errorf("%+v", got[0])
 	}
 }
@@ -201,7 +198,7 @@ func TestASecondRotationInsideTheOverlapKeepsEveryOlderSecretToItsOwnEnd(t *test
 	b := newBench(t)
 	ctl := b.control(b.keys)
 	r := newReceiver(t, ok)
-	made, err := ctl.CreateEndpoint(t.Context(), control.EndpointSpec{URL: r.URL, Types: []string{">"}, Secret: r.secret}, "ann")
+	made, err := ctl.CreateEndpoint(t.Context(), control.EndpointSpec{URL: r.URL, Types: []string{">"}, Secret: r.Secret}, "ann")
 	must(t, err)
 	secrets := []string{made.Secret}
 	day := control.Duration(24 * time.Hour)
@@ -218,7 +215,7 @@ func TestASecondRotationInsideTheOverlapKeepsEveryOlderSecretToItsOwnEnd(t *test
 	b.fanout()
 	b.dispatcher()
 	b.publish("default", "evt-1", "order.paid", `1`)
-	got := r.waitFor(t, 1)[0]
+	got := r.WaitFor(t, 1)[0]
 	for i, secret := range secrets {
 		v, err := envelope.NewVerifier(secret)
 		must(t, err)
@@ -226,7 +223,7 @@ func TestASecondRotationInsideTheOverlapKeepsEveryOlderSecretToItsOwnEnd(t *test
 			t.Errorf("secret %d: %v", i, err)
 		}
 	}
-	if a := b.ledger.waitFor(t, 1, kind(record.Attempt))[0]; len(a.KeyIDs) != 3 {
+	if a := b.ledger.WaitFor(t, 1, kind(record.Attempt))[0]; len(a.KeyIDs) != 3 {
 		t.Errorf("key ids on record: %v", a.KeyIDs)
 	}
 	for range 5 {
@@ -267,7 +264,7 @@ func TestATokenEndpointThatFailsIsOnRecordAndThenTheDeliveryGoesOn(t *testing.T)
 	b.fanout()
 	b.dispatcher()
 	b.publish("default", "evt-1", "order.paid", `1`)
-	attempts := b.ledger.waitFor(t, 3, kind(record.Attempt))
+	attempts := b.ledger.WaitFor(t, 3, kind(record.Attempt))
 	for i, want := range []string{"auth_failure", "auth_failure", "delivered"} {
 		if a := attempts[i]; a.Outcome != want || a.EndpointID != made.Endpoint.ID || a.AuthUS == 0 || i < 2 && (a.Status != 0 || a.RemoteAddr != "" || a.Decision != "retry") {
 			t.Errorf("attempt %d on record: %+v", i+1, a)
@@ -290,12 +287,12 @@ func TestKeysAreRotatedAndEndpointsResealedWhileEventsFlow(t *testing.T) {
 	b.keys = running
 	ctl := b.control(running)
 	r := newReceiver(t, ok)
-	made, err := ctl.CreateEndpoint(t.Context(), control.EndpointSpec{URL: r.URL, Types: []string{">"}, Secret: r.secret, Headers: map[string]string{"X-Key": "abcdef"}}, "ann")
+	made, err := ctl.CreateEndpoint(t.Context(), control.EndpointSpec{URL: r.URL, Types: []string{">"}, Secret: r.Secret, Headers: map[string]string{"X-Key": "abcdef"}}, "ann")
 	must(t, err)
 	b.fanout()
 	b.dispatcher()
 	b.publish("default", "evt-1", "order.paid", `1`)
-	r.waitFor(t, 1)
+	r.WaitFor(t, 1)
 	id, before, err := sealed.AddKey(path)
 	must(t, err)
 	done, err := ctl.Reseal(t.Context(), "bob", "yearly")
@@ -305,13 +302,13 @@ func TestKeysAreRotatedAndEndpointsResealedWhileEventsFlow(t *testing.T) {
 	if again, err := ctl.Reseal(t.Context(), "bob", ""); err != nil || len(again.Resealed) != 0 || again.Sealed != 1 {
 		t.Errorf("again: %+v, %v", again, err)
 	}
-	changes := b.ledger.waitFor(t, 2, kind(record.EndpointChanged))
+	changes := b.ledger.WaitFor(t, 2, kind(record.EndpointChanged))
 	if c := changes[1]; c.Action != "resealed" || c.Actor != "bob" || c.Settings["sealed_under"] != id || changes[0].Settings["sealed_under"] != before ||
 		fmt.Sprint(c.KeyIDs) != fmt.Sprint(changes[0].KeyIDs) {
 		t.Errorf("on record: %+v", c)
 	}
 	b.publish("default", "evt-2", "order.paid", `1`)
-	if got := r.waitFor(t, 2)[1]; got.badSig != nil || got.header.Get("X-Key") != "abcdef" {
+	if got := r.WaitFor(t, 2)[1]; got.badSig != nil || got.header.Get("X-Key") != "abcdef" {
 		t.Errorf("%+v", got)
 	}
 	stored, err := b.store.Get(t.Context(), made.Endpoint.ID)
@@ -336,7 +333,7 @@ func TestASecretInTheClearIsSealedAndItsCopiesAreRemoved(t *testing.T) {
 	_, err = kv.PutString(t.Context(), e.ID, old)
 	must(t, err)
 	b.fanout()
-	b.ledger.waitFor(t, 2, kind(record.EndpointChanged))
+	b.ledger.WaitFor(t, 2, kind(record.EndpointChanged))
 	b.dispatcher()
 	b.publish("default", "evt-1", "order.paid", `1`)
 	waitFor(t, func() bool {
@@ -344,7 +341,7 @@ func TestASecretInTheClearIsSealedAndItsCopiesAreRemoved(t *testing.T) {
 		must(t, err)
 		return s.CachedInfo().State.Msgs == 1
 	})
-	if len(r.got()) != 0 {
+	if len(r.Got()) != 0 {
 		t.Error("a secret in the clear signed a request")
 	}
 	done, err := b.control(b.keys).Reseal(t.Context(), "bob", "")
@@ -360,7 +357,7 @@ func TestASecretInTheClearIsSealedAndItsCopiesAreRemoved(t *testing.T) {
 	}
 	verifier, err := envelope.NewVerifier(k.Reveal())
 	must(t, err)
-	if got := r.waitFor(t, 1)[0]; verifier.Verify(got.header, got.body) != nil {
+	if got := r.WaitFor(t, 1)[0]; verifier.Verify(got.header, got.body) != nil {
 		t.Error("the sealed secret does not sign as it did")
 	}
 }

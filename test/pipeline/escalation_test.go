@@ -58,7 +58,7 @@ func TestADeadLetterAsksForPeopleToBeToldBeforeItsDeliveryIsOver(t *testing.T) {
 	b.fanout()
 	b.dispatcher()
 	ack := b.publish("default", "evt-1", "order.paid", `{"name":"Mrs Miller"}`)
-	dead := b.ledger.waitFor(t, 1, kind(record.DeliveryDeadLetter))[0]
+	dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))[0]
 	b.settled()
 	got := b.escalated()
 	if d := got[dead.ID]; len(got) != 1 || d.EventID != "evt-1" || d.EndpointID != e.ID || d.EventType != "order.paid" || d.Reason != "permanently_rejected" ||
@@ -67,7 +67,7 @@ func TestADeadLetterAsksForPeopleToBeToldBeforeItsDeliveryIsOver(t *testing.T) {
 	}
 	// A replay that ends so too is told too, under an id of its own.
 	req := b.ask(ack.Sequence, "evt-1", replay.Target{EndpointID: e.ID, Attempts: 1})
-	again := b.ledger.waitFor(t, 1, func(r record.Record) bool { return r.Kind == record.DeliveryDeadLetter && r.ReplayID == req.ID })[0]
+	again := b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Kind == record.DeliveryDeadLetter && r.ReplayID == req.ID })[0]
 	b.settled()
 	if d := b.escalated()[again.ID]; d.ReplayID != req.ID || again.ID == dead.ID {
 		t.Errorf("asked for %+v", d)
@@ -79,7 +79,7 @@ func TestARejectedEventAsksForPeopleToBeTold(t *testing.T) {
 	b := newBench(t)
 	b.fanout()
 	b.publishRaw(streams.EventSubject("default", "order.paid"), "evt-1", `{"id":"evt-1","type":"order.paid","timestamp":"2026-08-19T15:10:00Z"}`)
-	rejected := b.ledger.waitFor(t, 1, kind(record.EventRejected))[0]
+	rejected := b.ledger.WaitFor(t, 1, kind(record.EventRejected))[0]
 	if d := b.asked(rejected.ID); d.Kind != record.EventRejected || d.EventID != "evt-1" || d.Reason != "invalid_event" || d.Why != "" {
 		t.Errorf("asked for %+v", d)
 	}
@@ -126,7 +126,7 @@ func TestADeliveryIsNotOverWhilePeopleCannotBeAsked(t *testing.T) {
 	b.fanout()
 	b.dispatcher()
 	b.publish("default", "evt-1", "order.paid", `1`)
-	dead := b.ledger.waitFor(t, 1, kind(record.DeliveryDeadLetter))[0]
+	dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))[0]
 	owed, err := b.js.Stream(t.Context(), streams.Deliveries)
 	must(t, err)
 	if n := owed.CachedInfo().State.Msgs; n != 1 {

@@ -20,7 +20,7 @@ import (
 func (b *bench) mortal() (kill func()) {
 	cut := make(chan func(), 1)
 	r := b.dispatcher(func(o *dispatcher.StageOptions) { cut <- o.NC.Close; o.DrainTimeout = time.Millisecond })
-	return func() { (<-cut)(); r.cancel() }
+	return func() { (<-cut)(); r.Cancel() }
 }
 
 func fifo(e *registry.Endpoint) { e.Ordering = registry.FIFO }
@@ -54,20 +54,20 @@ func TestAnEndpointThatKeepsOrderGetsEventsInTheOrderOfEvents(t *testing.T) {
 		<-f.Ok()
 	}
 	delivered := func(r record.Record) bool { return r.EndpointID == e.ID && r.Class == "delivered" }
-	b.ledger.waitFor(t, events/4, delivered)
+	b.ledger.WaitFor(t, events/4, delivered)
 	kills[0]()
-	b.ledger.waitFor(t, events/2, delivered)
+	b.ledger.WaitFor(t, events/2, delivered)
 	kills[1]()
 	b.mortal()
-	b.ledger.waitFor(t, events, delivered)
+	b.ledger.WaitFor(t, events, delivered)
 	b.settled()
 
 	seqOf := map[string]uint64{}
-	for _, a := range b.ledger.where(kind(record.EventAccepted)) {
+	for _, a := range b.ledger.Where(kind(record.EventAccepted)) {
 		seqOf[a.EventID] = a.EventSeq
 	}
 	last := uint64(0)
-	for _, a := range b.ledger.where(delivered) {
+	for _, a := range b.ledger.Where(delivered) {
 		if seq := seqOf[a.EventID]; seq <= last {
 			t.Errorf("%s (%d) was delivered after event %d", a.EventID, seq, last)
 		} else {
@@ -75,7 +75,7 @@ func TestAnEndpointThatKeepsOrderGetsEventsInTheOrderOfEvents(t *testing.T) {
 		}
 	}
 	last = 0
-	for _, q := range r.got() { // requests too never go back, whatever was killed
+	for _, q := range r.Got() { // requests too never go back, whatever was killed
 		if seq := seqOf[q.id]; seq < last {
 			t.Errorf("a request for %s (%d) came after one for event %d", q.id, seq, last)
 		} else {
@@ -83,12 +83,12 @@ func TestAnEndpointThatKeepsOrderGetsEventsInTheOrderOfEvents(t *testing.T) {
 		}
 	}
 	numbers := map[string]int{}
-	for _, a := range b.ledger.where(func(r record.Record) bool { return r.Kind == record.Attempt && r.EndpointID == e.ID }) {
+	for _, a := range b.ledger.Where(func(r record.Record) bool { return r.Kind == record.Attempt && r.EndpointID == e.ID }) {
 		if numbers[a.EventID]++; a.Attempt != numbers[a.EventID] {
 			t.Errorf("%s: attempt %d is on record as number %d", a.EventID, numbers[a.EventID], a.Attempt)
 		}
 	}
-	if n := len(other.got()); n < events {
+	if n := len(other.Got()); n < events {
 		t.Errorf("the endpoint without order got %d requests", n)
 	}
 }
@@ -106,7 +106,7 @@ func TestTheHeadOfAnEndpointThatKeepsOrderBlocksUntilItsBudgetIsSpent(t *testing
 	b.dispatcher()
 	b.publish("default", "first", "order.paid", `1`)
 	b.publish("default", "second", "order.paid", `2`)
-	got := r.waitFor(t, 4)
+	got := r.WaitFor(t, 4)
 	b.settled()
 	for i, want := range []struct {
 		id      string
@@ -119,7 +119,7 @@ func TestTheHeadOfAnEndpointThatKeepsOrderBlocksUntilItsBudgetIsSpent(t *testing
 	if d := got[1].at.Sub(got[0].at); d < 200*time.Millisecond {
 		t.Errorf("the second attempt came %s after the first", d)
 	}
-	if dead := b.ledger.where(kind(record.DeliveryDeadLetter)); len(dead) != 1 || dead[0].Attempts != 3 || dead[0].EndpointID != e.ID {
+	if dead := b.ledger.Where(kind(record.DeliveryDeadLetter)); len(dead) != 1 || dead[0].Attempts != 3 || dead[0].EndpointID != e.ID {
 		t.Errorf("dead letters: %+v", dead)
 	}
 	_, err := b.store.Update(context.Background(), e.ID, "test", "deleted", "", func(e *registry.Endpoint) error { e.State = registry.Deleted; return nil })

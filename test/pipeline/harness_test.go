@@ -3,14 +3,9 @@
 package pipeline_test
 
 import (
-	"context"
-	"crypto/rand"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,7 +16,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/waybill-dev/waybill/internal/dispatcher"
-	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/fanout"
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/record"
@@ -43,7 +37,7 @@ type bench struct {
 	server *testkit.Server
 	js     jetstream.JetStream
 	store  *registry.Store
-	ledger *ledger
+	ledger *testkit.Ledger
 	keys   *sealed.Keyring
 }
 
@@ -54,41 +48,8 @@ func newBench(t *testing.T) *bench {
 	store, err := registry.OpenStore(t.Context(), b.js)
 	must(t, err)
 	b.store = store
-	b.ledger = followLedger(t, b.js)
+	b.ledger = testkit.FollowLedger(t, b.js)
 	return b
-}
-
-// stage is a running stage that a test can stop.
-type running struct {
-	cancel context.CancelFunc
-	done   chan error
-}
-
-func (r *running) stop(t *testing.T) {
-	t.Helper()
-	r.cancel()
-	select {
-	case err := <-r.done:
-		must(t, err)
-	case <-time.After(patience):
-		t.Fatal("a stage did not stop")
-	}
-}
-
-func start(t *testing.T, run ...func(context.Context) error) *running {
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{cancel: cancel, done: make(chan error, 1)}
-	var wg sync.WaitGroup
-	for _, f := range run {
-		wg.Go(func() {
-			if err := f(ctx); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	go func() { wg.Wait(); r.done <- nil }()
-	t.Cleanup(func() { cancel(); wg.Wait() })
-	return r
 }
 
 // log shows warnings only when a test fails.
@@ -96,9 +57,9 @@ func log(t *testing.T) zerolog.Logger {
 	return zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
 }
 
-func (b *bench) fanout() *running { return b.fanoutWith(prometheus.NewRegistry()) }
+func (b *bench) fanout() *testkit.Running { return b.fanoutWith(prometheus.NewRegistry()) }
 
-func (b *bench) fanoutWith(metrics prometheus.Registerer) *running {
+func (b *bench) fanoutWith(metrics prometheus.Registerer) *testkit.Running {
 	nc := b.server.Connect()
 	js, err := jetstream.New(nc)
 	must(b.t, err)
@@ -106,24 +67,22 @@ func (b *bench) fanoutWith(metrics prometheus.Registerer) *running {
 	f, err := fanout.New(b.t.Context(), fanout.Options{NC: nc, View: view, Partitions: 1, DrainTimeout: 5 * time.Second, Group: groups(),
 		Log: log(b.t), Metrics: metrics})
 	must(b.t, err)
-	return start(b.t, view.Run, f.Run)
+	return testkit.Start(b.t, view.Run, f.Run)
 }
 
-func (b *bench) dispatcher(alter ...func(*dispatcher.StageOptions)) *running {
+func (b *bench) dispatcher(alter ...func(*dispatcher.StageOptions)) *testkit.Running {
 	nc := b.server.Connect()
 	js, err := jetstream.New(nc)
 	must(b.t, err)
 	view := registry.NewView(js, log(b.t))
-	allow, err := egress.ParseAllow([]string{"127.0.0.0/8"})
-	must(b.t, err)
-	o := dispatcher.StageOptions{NC: nc, View: view, Name: "d-" + ids.New("", time.Now()), Partitions: 1, Keys: b.keys, Egress: allow,
+	o := dispatcher.StageOptions{NC: nc, View: view, Name: "d-" + ids.New("", time.Now()), Partitions: 1, Keys: b.keys, Egress: testkit.Loopback(b.t),
 		DrainTimeout: 5 * time.Second, Group: groups(), Random: func() float64 { return 0.5 }, Log: log(b.t), Metrics: prometheus.NewRegistry()}
 	for _, f := range alter {
 		f(&o)
 	}
 	d, err := dispatcher.New(b.t.Context(), o)
 	must(b.t, err)
-	return start(b.t, view.Run, d.Run)
+	return testkit.Start(b.t, view.Run, d.Run)
 }
 
 // endpoint creates an endpoint for a receiver.
@@ -132,7 +91,7 @@ func (b *bench) endpoint(r *receiver, alter ...func(*registry.Endpoint)) registr
 	e := registry.Endpoint{ID: ids.New(ids.Endpoint, time.Now()), Tenant: "default", URL: r.URL, Types: []string{">"},
 		State: registry.Enabled, Scheme: envelope.SchemeHMAC,
 		Timeout: 2 * time.Second, MaxInFlight: 32, Policy: quick(8, 10*time.Millisecond)}
-	e.Secrets = []registry.Secret{b.seal(e, r.secret)}
+	e.Secrets = []registry.Secret{b.seal(e, r.Secret)}
 	for _, f := range alter {
 		f(&e)
 	}
@@ -186,71 +145,19 @@ type request struct {
 	badSig  error
 }
 
-// receiver is a real HTTP server that verifies every request as receivers do.
-type receiver struct {
-	*httptest.Server
-	secret   string
-	verifier *envelope.Verifier
-
-	mu       sync.Mutex
-	requests []request
-	arrived  chan struct{} // closed and replaced on each request
-}
+type receiver = testkit.Receiver[request]
 
 func newReceiver(t *testing.T, answer func(w http.ResponseWriter, r request)) *receiver {
 	t.Helper()
-	key, err := envelope.GenerateHMAC(rand.Reader)
-	must(t, err)
-	r := &receiver{secret: key.Reveal(), arrived: make(chan struct{})}
-	r.verifier, err = envelope.NewVerifier(r.secret)
-	must(t, err)
-	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		body, err := io.ReadAll(req.Body)
-		if err != nil {
-			return
-		}
-		got := request{header: req.Header, body: body, id: req.Header.Get("webhook-id"), at: time.Now(), badSig: r.verifier.Verify(req.Header, body)}
-		got.attempt = attemptIn(body)
-		r.mu.Lock()
-		r.requests = append(r.requests, got)
-		close(r.arrived)
-		r.arrived = make(chan struct{})
-		r.mu.Unlock()
-		answer(w, got)
-	}))
-	t.Cleanup(func() { r.CloseClientConnections(); r.Close() })
-	return r
+	return testkit.NewReceiver(t, func(r *http.Request, body []byte, unsigned error) request {
+		return request{header: r.Header, body: body, id: r.Header.Get("webhook-id"), attempt: attemptIn(body), at: time.Now(), badSig: unsigned}
+	}, answer)
 }
 
 func ok(w http.ResponseWriter, _ request) { w.WriteHeader(http.StatusNoContent) }
 
 func status(code int) func(http.ResponseWriter, request) {
 	return func(w http.ResponseWriter, _ request) { w.WriteHeader(code) }
-}
-
-func (r *receiver) got() []request {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]request(nil), r.requests...)
-}
-
-// waitFor waits until n requests have come.
-func (r *receiver) waitFor(t *testing.T, n int) []request {
-	t.Helper()
-	deadline := time.After(patience)
-	for {
-		r.mu.Lock()
-		arrived, got := r.arrived, append([]request(nil), r.requests...)
-		r.mu.Unlock()
-		if len(got) >= n {
-			return got
-		}
-		select {
-		case <-arrived:
-		case <-deadline:
-			t.Fatalf("the receiver got %d requests, want %d", len(got), n)
-		}
-	}
 }
 
 func attemptIn(body []byte) int {
@@ -266,75 +173,6 @@ func attemptIn(body []byte) int {
 		}
 	}
 	return 0
-}
-
-// ledger follows LEDGER.
-type ledger struct {
-	mu      sync.Mutex
-	records []record.Record
-	arrived chan struct{}
-}
-
-func followLedger(t *testing.T, js jetstream.JetStream) *ledger {
-	t.Helper()
-	l := &ledger{arrived: make(chan struct{})}
-	c, err := js.OrderedConsumer(t.Context(), streams.Ledger, jetstream.OrderedConsumerConfig{})
-	must(t, err)
-	cc, err := c.Consume(func(m jetstream.Msg) {
-		r, err := record.Decode(m.Data())
-		if err != nil {
-			t.Errorf("LEDGER holds what is no record: %v", err)
-			return
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.records = append(l.records, r)
-		close(l.arrived)
-		l.arrived = make(chan struct{})
-	})
-	must(t, err)
-	t.Cleanup(cc.Stop)
-	return l
-}
-
-// waitFor waits until n records satisfy a condition, and returns them.
-func (l *ledger) waitFor(t *testing.T, n int, cond func(record.Record) bool) []record.Record {
-	t.Helper()
-	deadline := time.After(patience)
-	for {
-		l.mu.Lock()
-		arrived := l.arrived
-		l.mu.Unlock()
-		got := l.where(cond)
-		if len(got) >= n {
-			return got
-		}
-		select {
-		case <-arrived:
-		case <-deadline:
-			t.Fatalf("LEDGER has %d such records, want %d; it holds %s", len(got), n, l.summary())
-		}
-	}
-}
-
-func (l *ledger) where(cond func(record.Record) bool) []record.Record {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var out []record.Record
-	for _, r := range l.records {
-		if cond(r) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-func (l *ledger) summary() string {
-	counts := map[record.Kind]int{}
-	for _, r := range l.where(func(record.Record) bool { return true }) {
-		counts[r.Kind]++
-	}
-	return fmt.Sprint(counts)
 }
 
 func kind(k record.Kind) func(record.Record) bool {

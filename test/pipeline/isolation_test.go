@@ -95,12 +95,12 @@ func TestOneOfTenEndpointsHangingOrFloodedDelaysNoOther(t *testing.T) {
 	for i := range 500 { // four times what may be in hand at once
 		b.publish("default", fmt.Sprintf("bad-%d", i), "bad", `1`)
 	}
-	hanging.waitFor(t, 8)
+	hanging.WaitFor(t, 8)
 	beside := b.load(a, "hanging", healthy)
 	for i := range flood {
 		b.publish("default", fmt.Sprintf("flood-%d", i), "flood", `1`)
 	}
-	slow.waitFor(t, 4)
+	slow.WaitFor(t, 4)
 	flooded := b.load(a, "flooded", healthy)
 	t.Logf("p99: alone %s, beside one that hangs %s, and one that is flooded %s", alone, beside, flooded)
 	// Before, it was the hanging endpoint's timeout: ten seconds. The factor is
@@ -108,7 +108,7 @@ func TestOneOfTenEndpointsHangingOrFloodedDelaysNoOther(t *testing.T) {
 	if bound := 20*alone + time.Second; beside > bound || flooded > bound {
 		t.Errorf("p99 %s alone, %s beside one that hangs, %s beside one that is flooded; at most %s", alone, beside, flooded, bound)
 	}
-	if n := len(slow.got()); n >= flood {
+	if n := len(slow.Got()); n >= flood {
 		t.Errorf("the flood was over before the load: all %d had come", n)
 	}
 }

@@ -43,16 +43,16 @@ func TestADeliveryIsNotGivenUpOverAnAttemptThatIsNotSettled(t *testing.T) {
 				b.set(e, state)
 				b.dispatcher()
 				b.settled()
-				a := b.ledger.waitFor(t, 1, kind(record.Attempt))
-				dead := b.ledger.where(kind(record.DeliveryDeadLetter))
-				if len(r.got()) != 0 || len(a) != 1 || a[0].ID != c.attempt {
-					t.Errorf("%d requests; the attempts on record are %+v", len(r.got()), a)
+				a := b.ledger.WaitFor(t, 1, kind(record.Attempt))
+				dead := b.ledger.Where(kind(record.DeliveryDeadLetter))
+				if len(r.Got()) != 0 || len(a) != 1 || a[0].ID != c.attempt {
+					t.Errorf("%d requests; the attempts on record are %+v", len(r.Got()), a)
 				}
 				if delivered && len(dead) != 0 {
 					t.Errorf("it was delivered, and is a dead letter: %+v", dead[0])
 				}
 				if !delivered {
-					dead = b.ledger.waitFor(t, 1, kind(record.DeliveryDeadLetter))
+					dead = b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))
 					if a[0].Outcome != "unknown" || len(dead) != 1 || dead[0].Attempts != 1 || dead[0].Reason != "endpoint_"+string(state) {
 						t.Errorf("the attempt is %s, the dead letters are %+v", a[0].Outcome, dead)
 					}
@@ -84,7 +84,7 @@ func TestADeliveryThatWasGivenUpStaysSoAndLeavesNoHoleInTheNumbers(t *testing.T)
 		}
 	}
 	b.settled()
-	if n := len(r.got()); n != 0 {
+	if n := len(r.Got()); n != 0 {
 		t.Errorf("%d requests after the end", n)
 	}
 	// Two replays: their attempts are 1 and 2, for none was made before.
@@ -92,12 +92,12 @@ func TestADeliveryThatWasGivenUpStaysSoAndLeavesNoHoleInTheNumbers(t *testing.T)
 		c.task.Replay = ids.New(ids.Replay, time.Now())
 		c.owe()
 	}
-	got := r.waitFor(t, 2)
+	got := r.WaitFor(t, 2)
 	b.settled()
-	if a := b.ledger.waitFor(t, 2, kind(record.Attempt)); got[0].attempt+got[1].attempt != 3 || got[0].attempt == got[1].attempt || len(a) != 2 {
+	if a := b.ledger.WaitFor(t, 2, kind(record.Attempt)); got[0].attempt+got[1].attempt != 3 || got[0].attempt == got[1].attempt || len(a) != 2 {
 		t.Errorf("requests %d and %d, %d attempts on record", got[0].attempt, got[1].attempt, len(a))
 	}
-	if dead := b.ledger.where(kind(record.DeliveryDeadLetter)); len(dead) != 1 {
+	if dead := b.ledger.Where(kind(record.DeliveryDeadLetter)); len(dead) != 1 {
 		t.Errorf("%d dead letters", len(dead))
 	}
 }
@@ -136,13 +136,13 @@ func TestADispatcherThatWasTakenForDeadDecidesNothing(t *testing.T) {
 		r.Outcome, r.Class, r.Decision, r.NextAttemptAt = "unknown", "retryable", "retry", time.Now()
 	})
 	close(answer)
-	r.waitFor(t, 2)
+	r.WaitFor(t, 2)
 	b.settled()
-	a := b.ledger.waitFor(t, 2, kind(record.Attempt))
+	a := b.ledger.WaitFor(t, 2, kind(record.Attempt))
 	if len(a) != 2 || a[0].Outcome != "unknown" || a[1].Attempt != 2 || a[1].Class != "delivered" {
 		t.Errorf("on record: %+v", a)
 	}
-	if dead := b.ledger.where(kind(record.DeliveryDeadLetter)); len(dead) != 0 {
+	if dead := b.ledger.Where(kind(record.DeliveryDeadLetter)); len(dead) != 0 {
 		t.Errorf("it was delivered, and is a dead letter: %+v", dead[0])
 	}
 }
@@ -183,10 +183,10 @@ func TestADeliveryThatWaitedForItsPlaceIsNotSentToAnEndpointDisabledMeanwhile(t 
 		}
 	}
 	close(answer)
-	dead := b.ledger.waitFor(t, 1, kind(record.DeliveryDeadLetter))
+	dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))
 	b.settled()
-	if len(r.got()) != 1 || len(dead) != 1 || dead[0].EventID != "evt-2" || dead[0].Reason != "endpoint_disabled" {
-		t.Errorf("%d requests; dead letters: %+v", len(r.got()), dead)
+	if len(r.Got()) != 1 || len(dead) != 1 || dead[0].EventID != "evt-2" || dead[0].Reason != "endpoint_disabled" {
+		t.Errorf("%d requests; dead letters: %+v", len(r.Got()), dead)
 	}
 }
 
@@ -206,11 +206,11 @@ func TestADispatcherThatHasNotHeardThatAnEndpointIsEnabledAsksBeforeItGivesUp(t 
 		c := newCrash(b, e)
 		c.task.EventID = fmt.Sprintf("evt-%d", n)
 		c.owe()
-		r.waitFor(t, n+1)
+		r.WaitFor(t, n+1)
 		b.set(e, registry.Disabled)
 	}
 	b.settled()
-	if dead := b.ledger.where(kind(record.DeliveryDeadLetter)); len(dead) != 0 {
+	if dead := b.ledger.Where(kind(record.DeliveryDeadLetter)); len(dead) != 0 {
 		t.Errorf("%d dead letters, the first: %+v", len(dead), dead[0])
 	}
 }

@@ -37,15 +37,15 @@ func TestEventsPublishedTwiceAreDeliveredOnceToEachEndpoint(t *testing.T) {
 			}
 		}
 	}
-	b.ledger.waitFor(t, 3*events, ended)
+	b.ledger.WaitFor(t, 3*events, ended)
 
 	digests := map[string]string{}
-	for _, r := range b.ledger.where(kind(record.Attempt)) {
+	for _, r := range b.ledger.Where(kind(record.Attempt)) {
 		digests[r.EndpointID+"/"+r.EventID] = r.PayloadDigest
 	}
 	for endpoint, r := range byEndpoint {
 		seen := map[string]bool{}
-		for _, q := range r.got() {
+		for _, q := range r.Got() {
 			if q.badSig != nil || q.attempt != 1 || seen[q.id] {
 				t.Errorf("request %s: signature %v, attempt %d, seen before: %v", q.id, q.badSig, q.attempt, seen[q.id])
 			}
@@ -59,7 +59,7 @@ func TestEventsPublishedTwiceAreDeliveredOnceToEachEndpoint(t *testing.T) {
 		}
 	}
 	for k, want := range map[record.Kind]int{record.EventAccepted: events, record.DeliveryOwed: 3 * events, record.Attempt: 3 * events} {
-		if got := len(b.ledger.where(kind(k))); got != want {
+		if got := len(b.ledger.Where(kind(k))); got != want {
 			t.Errorf("%d records of kind %s, want %d", got, k, want)
 		}
 	}
@@ -80,8 +80,8 @@ func TestAReceiverThatFailsTwiceSeesAttemptsOneTwoThreeOnSchedule(t *testing.T) 
 	b.fanout()
 	b.dispatcher()
 	b.publish("default", "evt-1", "lab_result.critical", `{}`)
-	got := r.waitFor(t, 3)
-	attempts := b.ledger.waitFor(t, 3, kind(record.Attempt))
+	got := r.WaitFor(t, 3)
+	attempts := b.ledger.WaitFor(t, 3, kind(record.Attempt))
 	for i, q := range got {
 		if q.attempt != i+1 || q.id != "evt-1" || q.badSig != nil {
 			t.Errorf("request %d: attempt %d, id %s, signature %v", i, q.attempt, q.id, q.badSig)
@@ -147,13 +147,13 @@ func TestHowDeliveriesEnd(t *testing.T) {
 			b.fanout()
 			b.dispatcher()
 			b.publish("default", "evt-1", "order.paid", `null`)
-			dead := b.ledger.waitFor(t, 1, kind(record.DeliveryDeadLetter))
+			dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))
 			if dead[0].Reason != c.reason || dead[0].EndpointID != e.ID || dead[0].EventID != "evt-1" {
 				t.Errorf("dead letter %+v, want the reason %s", dead[0], c.reason)
 			}
-			attempts := b.ledger.where(kind(record.Attempt))
-			if c.requests > 0 && len(attempts) != c.requests || len(r.got()) != c.requests {
-				t.Errorf("%d attempts on record, %d requests received, want %d", len(attempts), len(r.got()), c.requests)
+			attempts := b.ledger.Where(kind(record.Attempt))
+			if c.requests > 0 && len(attempts) != c.requests || len(r.Got()) != c.requests {
+				t.Errorf("%d attempts on record, %d requests received, want %d", len(attempts), len(r.Got()), c.requests)
 			}
 			if c.reason == "endpoint_unreachable" && c.requests == 0 && len(attempts) != 8 {
 				t.Errorf("%d attempts, want eight", len(attempts))
@@ -178,20 +178,20 @@ func TestAnEndpointThatIsGoneIsDisabled(t *testing.T) {
 	b.fanout()
 	b.dispatcher()
 	b.publish("default", "evt-1", "order.paid", `1`)
-	dead := b.ledger.waitFor(t, 1, kind(record.DeliveryDeadLetter))
+	dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))
 	if dead[0].Reason != "endpoint_gone" {
 		t.Errorf("reason %s", dead[0].Reason)
 	}
-	changes := b.ledger.waitFor(t, 2, kind(record.EndpointChanged))
+	changes := b.ledger.WaitFor(t, 2, kind(record.EndpointChanged))
 	if last := changes[1]; last.Action != "disabled" || last.EndpointRevision != 2 || last.EndpointID != e.ID || last.Actor != registry.ActorWaybill {
 		t.Errorf("the change on record is %+v", last)
 	}
-	notice := b.ledger.waitFor(t, 1, kind(record.OperatorAction))[0]
+	notice := b.ledger.WaitFor(t, 1, kind(record.OperatorAction))[0]
 	if notice.Action != "endpoint.disabled" || notice.Reason != "endpoint_gone" || notice.EndpointID != e.ID || notice.Detail == "" {
 		t.Errorf("the notice on record is %+v", notice)
 	}
 	b.publish("default", "evt-2", "order.paid", `2`)
-	if got := b.ledger.waitFor(t, 1, kind(record.EventUnmatched)); got[0].EventID != "evt-2" {
+	if got := b.ledger.WaitFor(t, 1, kind(record.EventUnmatched)); got[0].EventID != "evt-2" {
 		t.Errorf("%+v", got[0])
 	}
 }
@@ -219,7 +219,7 @@ func TestDataArrivesByteForByte(t *testing.T) {
 		want[e.ID] = slices.Clone(e.Data)
 		b.publishRaw(streams.EventSubject("default", e.Type), e.ID, string(raw))
 	}
-	for _, q := range r.waitFor(t, len(want)) {
+	for _, q := range r.WaitFor(t, len(want)) {
 		data := want[q.id]
 		if data == nil || !strings.HasSuffix(string(q.body), `,"data":`+string(data)+"}") || q.badSig != nil {
 			t.Errorf("%s: the data did not arrive as it was published (signature: %v)", q.id, q.badSig)
@@ -238,9 +238,9 @@ func TestTenantsNeverSeeEachOther(t *testing.T) {
 	b.publish("ours", "evt-1", "order.paid", `1`)
 	b.publish("theirs", "evt-2", "order.paid", `2`)
 	b.publish("nobody", "evt-3", "order.paid", `3`)
-	b.ledger.waitFor(t, 2, ended)
-	b.ledger.waitFor(t, 1, kind(record.EventUnmatched))
-	if a, z := ours.got(), theirs.got(); len(a) != 1 || a[0].id != "evt-1" || len(z) != 1 || z[0].id != "evt-2" {
+	b.ledger.WaitFor(t, 2, ended)
+	b.ledger.WaitFor(t, 1, kind(record.EventUnmatched))
+	if a, z := ours.Got(), theirs.Got(); len(a) != 1 || a[0].id != "evt-1" || len(z) != 1 || z[0].id != "evt-2" {
 		t.Errorf("ours got %v, theirs got %v", a, z)
 	}
 }
@@ -262,18 +262,18 @@ func TestAnInvalidEventIsOnRecordAndWedgesNothing(t *testing.T) {
 		{"events.default.a.b", "x6", `{"id":"x6","type":"a.b","timestamp":"2026-08-19T15:10:00Z","data":"` + strings.Repeat("x", envelope.MaxEventBytes) + `"}`, "payload_too_large"},
 	} {
 		b.publishRaw(c.subject, c.msgID, c.body)
-		got := b.ledger.waitFor(t, 1, func(r record.Record) bool {
+		got := b.ledger.WaitFor(t, 1, func(r record.Record) bool {
 			return r.Kind == record.EventRejected && r.Reason == c.reason && r.NATSSubject == c.subject
 		})
 		if last := got[len(got)-1]; last.Detail == "" || last.NATSSubject != c.subject {
 			t.Errorf("%s: the record says too little: %+v", c.reason, last)
 		}
 	}
-	b.ledger.waitFor(t, 6, kind(record.EventRejected))
+	b.ledger.WaitFor(t, 6, kind(record.EventRejected))
 	// Without the header it is delivered, and the record says that it had none.
 	b.publishRaw("events.default.a.b", "", strings.Replace(valid, "evt-2", "evt-3", 1))
-	b.ledger.waitFor(t, 1, ended)
-	if got := b.ledger.where(kind(record.EventAccepted)); len(got) != 1 || !got[0].NoMsgID || got[0].EventID != "evt-3" {
+	b.ledger.WaitFor(t, 1, ended)
+	if got := b.ledger.Where(kind(record.EventAccepted)); len(got) != 1 || !got[0].NoMsgID || got[0].EventID != "evt-3" {
 		t.Errorf("accepted: %+v", got)
 	}
 }
@@ -298,13 +298,13 @@ func TestAnEndpointAtItsCapGetsNoMoreAtOnceAndDelaysNobody(t *testing.T) {
 	for i := range 60 {
 		b.publish("default", fmt.Sprintf("slow-%d", i), "slow", `{}`)
 	}
-	slow.waitFor(t, 3)
+	slow.WaitFor(t, 3)
 	for i := range 60 {
 		b.publish("default", fmt.Sprintf("healthy-%d", i), "healthy", `{}`)
 	}
-	healthy.waitFor(t, 60) // while the slow one holds all it may
+	healthy.WaitFor(t, 60) // while the slow one holds all it may
 	close(release)
-	b.ledger.waitFor(t, 120, ended)
+	b.ledger.WaitFor(t, 120, ended)
 	if most.Load() != 3 {
 		t.Errorf("%d requests at once, want 3", most.Load())
 	}
@@ -319,17 +319,17 @@ func TestAChangeOfAnEndpointTakesEffectAtItsNextAttempt(t *testing.T) {
 	b.fanout()
 	b.dispatcher()
 	b.publish("default", "evt-1", "order.paid", `1`)
-	first.waitFor(t, 1)
+	first.WaitFor(t, 1)
 	_, err := b.store.Update(t.Context(), e.ID, "test", "updated", "moved", func(e *registry.Endpoint) error {
-		e.URL, e.Secrets = second.URL, []registry.Secret{b.seal(*e, second.secret)}
+		e.URL, e.Secrets = second.URL, []registry.Secret{b.seal(*e, second.Secret)}
 		return nil
 	})
 	must(t, err)
-	got := second.waitFor(t, 1)
-	if got[0].attempt != 2 || got[0].badSig != nil || len(first.got()) != 1 {
-		t.Errorf("attempt %d, signature %v; the old address got %d requests", got[0].attempt, got[0].badSig, len(first.got()))
+	got := second.WaitFor(t, 1)
+	if got[0].attempt != 2 || got[0].badSig != nil || len(first.Got()) != 1 {
+		t.Errorf("attempt %d, signature %v; the old address got %d requests", got[0].attempt, got[0].badSig, len(first.Got()))
 	}
-	attempts := b.ledger.waitFor(t, 2, kind(record.Attempt))
+	attempts := b.ledger.WaitFor(t, 2, kind(record.Attempt))
 	if attempts[0].EndpointRevision != 1 || attempts[1].EndpointRevision != 2 {
 		t.Errorf("revisions on record: %d, %d", attempts[0].EndpointRevision, attempts[1].EndpointRevision)
 	}
@@ -346,12 +346,12 @@ func TestADeliveryToADisabledOrDeletedEndpointEndsWithAReason(t *testing.T) {
 			b.fanout()
 			b.dispatcher()
 			b.publish("default", "evt-1", "order.paid", `1`)
-			r.waitFor(t, 1)
+			r.WaitFor(t, 1)
 			_, err := b.store.Update(t.Context(), e.ID, "test", string(state), "", func(e *registry.Endpoint) error { e.State = state; return nil })
 			must(t, err)
-			dead := b.ledger.waitFor(t, 1, kind(record.DeliveryDeadLetter))
-			if dead[0].Reason != reason || len(r.got()) != 1 || dead[0].Attempts != 1 {
-				t.Errorf("%+v after %d requests", dead[0], len(r.got()))
+			dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))
+			if dead[0].Reason != reason || len(r.Got()) != 1 || dead[0].Attempts != 1 {
+				t.Errorf("%+v after %d requests", dead[0], len(r.Got()))
 			}
 		})
 	}

@@ -31,11 +31,11 @@ func TestThreeDispatchersTogetherKeepAnEndpointsRateLimit(t *testing.T) {
 	for i := range events {
 		b.publish("default", fmt.Sprintf("evt-%d", i), "order.paid", `1`)
 	}
-	free.waitFor(t, events)
-	b.ledger.waitFor(t, 2*events, ended)
+	free.WaitFor(t, events)
+	b.ledger.WaitFor(t, 2*events, ended)
 
 	var at []time.Time
-	for _, q := range r.got() {
+	for _, q := range r.Got() {
 		at = append(at, q.at)
 	}
 	slices.SortFunc(at, time.Time.Compare)
@@ -71,12 +71,12 @@ func TestADeadlineEndsADeliveryThatWaitsForItsTurn(t *testing.T) {
 	for i := range 5 {
 		b.publish("default", fmt.Sprintf("evt-%d", i), "order.paid", `1`)
 	}
-	for _, dead := range b.ledger.waitFor(t, 4, kind(record.DeliveryDeadLetter)) {
+	for _, dead := range b.ledger.WaitFor(t, 4, kind(record.DeliveryDeadLetter)) {
 		if late := dead.At.Sub(dead.DeliverBy.Add(-10 * time.Second)); dead.Reason != "deadline_exceeded" || late < 0 || late > 8*time.Second {
 			t.Errorf("%s ended %s after its attempts had to, as %s", dead.EventID, late, dead.Reason)
 		}
 	}
-	if n := len(r.got()); n != 1 {
+	if n := len(r.Got()); n != 1 {
 		t.Errorf("%d requests, want 1", n)
 	}
 }

@@ -84,7 +84,7 @@ func (b *bench) settled() {
 	}
 }
 
-func attemptsOf(b *bench) []record.Record { return b.ledger.where(kind(record.Attempt)) }
+func attemptsOf(b *bench) []record.Record { return b.ledger.Where(kind(record.Attempt)) }
 
 func TestADispatcherThatDiedDuringAnAttemptLeavesANumberedGap(t *testing.T) {
 	t.Parallel()
@@ -94,9 +94,9 @@ func TestADispatcherThatDiedDuringAnAttemptLeavesANumberedGap(t *testing.T) {
 	c.owe()
 	c.claim(1)
 	b.dispatcher()
-	got := r.waitFor(t, 1)
+	got := r.WaitFor(t, 1)
 	b.settled()
-	a := b.ledger.waitFor(t, 2, kind(record.Attempt))
+	a := b.ledger.WaitFor(t, 2, kind(record.Attempt))
 	if a[0].ID != c.attempt || a[0].Attempt != 1 || a[0].Outcome != "unknown" || a[0].Dispatcher != "crashed" || a[0].Decision != "retry" {
 		t.Errorf("the gap is %+v", a[0])
 	}
@@ -117,8 +117,8 @@ func TestADispatcherThatDiedAfterTheRecordMakesNoSecondRequest(t *testing.T) {
 	})
 	b.dispatcher()
 	b.settled()
-	if a := attemptsOf(b); len(a) != 1 || len(r.got()) != 0 {
-		t.Errorf("%d attempts on record, %d requests", len(a), len(r.got()))
+	if a := attemptsOf(b); len(a) != 1 || len(r.Got()) != 0 {
+		t.Errorf("%d attempts on record, %d requests", len(a), len(r.Got()))
 	}
 }
 
@@ -134,7 +134,7 @@ func TestADispatcherThatDiedBeforeTheRetryWasStoredHasItStored(t *testing.T) {
 		r.Outcome, r.Class, r.Decision, r.Status, r.NextAttemptAt = "status_retryable", "retryable", "retry", 503, due
 	})
 	b.dispatcher()
-	got := r.waitFor(t, 1)
+	got := r.WaitFor(t, 1)
 	b.settled()
 	if a := attemptsOf(b); len(a) != 2 || got[0].attempt != 2 || got[0].at.Before(due) {
 		t.Errorf("%d attempts on record; attempt %d came at %s, due at %s", len(a), got[0].attempt, got[0].at, due)
@@ -164,8 +164,8 @@ func TestADispatcherThatDiedBeforeTheDeadLetterHasItOnRecordOnce(t *testing.T) {
 			}
 			b.dispatcher()
 			b.settled()
-			if dead := b.ledger.waitFor(t, 1, kind(record.DeliveryDeadLetter)); len(dead) != 1 || dead[0].Reason != "permanently_rejected" || len(r.got()) != 0 {
-				t.Errorf("%d dead letters, %d requests", len(dead), len(r.got()))
+			if dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter)); len(dead) != 1 || dead[0].Reason != "permanently_rejected" || len(r.Got()) != 0 {
+				t.Errorf("%d dead letters, %d requests", len(dead), len(r.Got()))
 			}
 		})
 	}
@@ -181,7 +181,7 @@ func TestAnAttemptThatMayStillBeRunningElsewhereIsWaitedFor(t *testing.T) {
 	c.owe()
 	c.claim(1)
 	b.dispatcher()
-	got := r.waitFor(t, 1)
+	got := r.WaitFor(t, 1)
 	if got[0].at.Before(until) || got[0].attempt != 2 {
 		t.Errorf("attempt %d came %s before the lease of the first one was over", got[0].attempt, until.Sub(got[0].at))
 	}
@@ -196,7 +196,7 @@ func TestADispatcherKnowsThatItsOwnEarlierRunIsDead(t *testing.T) {
 	c.owe()
 	c.claim(1)
 	b.dispatcher(func(o *dispatcher.StageOptions) { o.Name, o.Exclusive = "crashed", true })
-	if got := r.waitFor(t, 1); got[0].attempt != 2 {
+	if got := r.WaitFor(t, 1); got[0].attempt != 2 {
 		t.Errorf("attempt %d", got[0].attempt)
 	}
 }
@@ -208,7 +208,7 @@ func TestADeliveryPublishedTwiceIsMadeOnce(t *testing.T) {
 	c := newCrash(b, b.endpoint(r))
 	b.dispatcher()
 	c.owe()
-	r.waitFor(t, 1)
+	r.WaitFor(t, 1)
 	b.settled()
 	// A work queue forgets the ids of what was consumed when the server restarts.
 	b.server.Kill()
@@ -223,8 +223,8 @@ func TestADeliveryPublishedTwiceIsMadeOnce(t *testing.T) {
 		}
 	}
 	b.settled()
-	if a := attemptsOf(b); len(a) != 1 || len(r.got()) != 1 {
-		t.Errorf("%d attempts on record, %d requests", len(a), len(r.got()))
+	if a := attemptsOf(b); len(a) != 1 || len(r.Got()) != 1 {
+		t.Errorf("%d attempts on record, %d requests", len(a), len(r.Got()))
 	}
 }
 
@@ -248,9 +248,9 @@ func TestWhatTheStreamsHaveForgottenIsFoundAgain(t *testing.T) {
 			b.dispatcher()
 			want := map[bool]int{false: 2, true: 1}[recorded]
 			b.settled()
-			a := b.ledger.waitFor(t, want, kind(record.Attempt))
-			if len(a) != want || len(r.got()) != want-1 {
-				t.Errorf("%d attempts on record, %d requests; want %d and %d", len(a), len(r.got()), want, want-1)
+			a := b.ledger.WaitFor(t, want, kind(record.Attempt))
+			if len(a) != want || len(r.Got()) != want-1 {
+				t.Errorf("%d attempts on record, %d requests; want %d and %d", len(a), len(r.Got()), want, want-1)
 			}
 		})
 	}
@@ -301,12 +301,12 @@ func TestReplaysAtOnceTakeDifferentNumbers(t *testing.T) {
 	c := newCrash(b, b.endpoint(r))
 	b.dispatcher()
 	c.owe()
-	r.waitFor(t, 1)
+	r.WaitFor(t, 1)
 	for range 5 { // each believes that one attempt was made
 		c.task.Replay, c.task.Attempts = ids.New(ids.Replay, time.Now()), 1
 		c.owe()
 	}
-	got := r.waitFor(t, 6)
+	got := r.WaitFor(t, 6)
 	b.settled()
 	seen := map[int]bool{}
 	for _, q := range got {
@@ -331,18 +331,18 @@ func TestAStopCutsAnAttemptShortAndPutsItOnRecord(t *testing.T) {
 	d := b.dispatcher(func(o *dispatcher.StageOptions) { o.DrainTimeout = 100 * time.Millisecond })
 	c := newCrash(b, e)
 	c.owe()
-	r.waitFor(t, 1)
+	r.WaitFor(t, 1)
 	start := time.Now()
-	d.stop(t)
+	d.Stop(t)
 	if took := time.Since(start); took > registry.MaxTimeout-5*time.Second {
 		t.Errorf("the stop took %s", took)
 	}
-	a := b.ledger.waitFor(t, 1, kind(record.Attempt))
+	a := b.ledger.WaitFor(t, 1, kind(record.Attempt))
 	if a[0].Outcome != "interrupted" || a[0].Decision != "retry" {
 		t.Errorf("on record: %+v", a[0])
 	}
 	b.dispatcher()
-	if got := r.waitFor(t, 2); got[1].attempt != 2 {
+	if got := r.WaitFor(t, 2); got[1].attempt != 2 {
 		t.Errorf("attempt %d", got[1].attempt)
 	}
 }
@@ -373,7 +373,7 @@ func TestAServerThatRestartsWedgesNobody(t *testing.T) {
 	}
 	b.settledEvents(100)
 	seen := map[string]int{}
-	for _, q := range r.got() {
+	for _, q := range r.Got() {
 		seen[fmt.Sprint(q.id, "/", q.attempt)]++
 	}
 	for what, n := range seen {

@@ -35,19 +35,19 @@ func TestAReplayKeepsTheIdGoesOnCountingAndIsOnRecord(t *testing.T) {
 	b.fanout()
 	b.dispatcher()
 	ack := b.publish("default", "evt-1", "order.paid", `{"a":1}`)
-	r.waitFor(t, 1)
+	r.WaitFor(t, 1)
 	b.settled()
 	for n := 2; n <= 3; n++ { // each happens, also right after the other
 		req := b.ask(ack.Sequence, "evt-1", replay.Target{EndpointID: e.ID, Attempts: n - 1})
-		got := r.waitFor(t, n)[n-1]
+		got := r.WaitFor(t, n)[n-1]
 		if got.id != "evt-1" || got.attempt != n || got.badSig != nil {
 			t.Errorf("replay %d: id %s, attempt %d, signature %v", n-1, got.id, got.attempt, got.badSig)
 		}
-		asked := b.ledger.waitFor(t, 1, func(r record.Record) bool { return r.Kind == record.ReplayRequested && r.ReplayID == req.ID })
+		asked := b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Kind == record.ReplayRequested && r.ReplayID == req.ID })
 		if asked[0].Actor != "ann@ward" || asked[0].Reason != req.Reason || asked[0].EndpointID != e.ID {
 			t.Errorf("on record: %+v", asked[0])
 		}
-		b.ledger.waitFor(t, 1, func(r record.Record) bool { return r.Kind == record.Attempt && r.ReplayID == req.ID && r.Attempt == n })
+		b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Kind == record.Attempt && r.ReplayID == req.ID && r.Attempt == n })
 	}
 }
 
@@ -65,7 +65,7 @@ func TestAReplayThatCannotBeCarriedOutEndsWithAReason(t *testing.T) {
 	b.fanout()
 	b.dispatcher()
 	ack := b.publish("default", "evt-1", "order.paid", `1`)
-	b.ledger.waitFor(t, 1, kind(record.EventUnmatched))
+	b.ledger.WaitFor(t, 1, kind(record.EventUnmatched))
 	for _, c := range []struct {
 		name, reason, endpoint string
 		seq                    uint64
@@ -78,12 +78,12 @@ func TestAReplayThatCannotBeCarriedOutEndsWithAReason(t *testing.T) {
 	} {
 		c.before()
 		req := b.ask(c.seq, "evt-1", replay.Target{EndpointID: c.endpoint})
-		got := b.ledger.waitFor(t, 1, func(r record.Record) bool { return r.Kind == record.DeliveryCancelled && r.ReplayID == req.ID })
+		got := b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Kind == record.DeliveryCancelled && r.ReplayID == req.ID })
 		if got[0].Reason != c.reason || got[0].Detail == "" {
 			t.Errorf("%s: cancelled with %q, %q", c.name, got[0].Reason, got[0].Detail)
 		}
 	}
-	if n := len(r.got()); n != 0 {
+	if n := len(r.Got()); n != 0 {
 		t.Errorf("%d requests were made", n)
 	}
 }
@@ -104,12 +104,12 @@ func TestATestEventGoesToItsEndpointAlone(t *testing.T) {
 		_, err := b.js.PublishMsg(t.Context(), m)
 		must(t, err)
 	}
-	tested.waitFor(t, 1)
-	if got := b.ledger.waitFor(t, 1, kind(record.EventUnmatched)); got[0].EventID != "evt-1" || got[0].Reason != "endpoint_unknown" {
+	tested.WaitFor(t, 1)
+	if got := b.ledger.WaitFor(t, 1, kind(record.EventUnmatched)); got[0].EventID != "evt-1" || got[0].Reason != "endpoint_unknown" {
 		t.Errorf("the test of another tenant's endpoint: %+v", got[0])
 	}
 	b.settled()
-	if n := len(other.got()); n != 0 {
+	if n := len(other.Got()); n != 0 {
 		t.Errorf("another endpoint got %d requests", n)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/waybill-dev/waybill/internal/dispatcher"
-	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/testkit"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -61,8 +61,6 @@ func TestWhenDNSIsGoneDeliveriesAreRetriedAndMadeOnceItIsBack(t *testing.T) {
 		}
 		return new(net.Dialer).DialContext(ctx, "udp", address)
 	}}
-	allow, err := egress.ParseAllow([]string{"127.0.0.0/8"})
-	must(t, err)
 	r := newReceiver(t, ok)
 	b.endpoint(r, func(e *registry.Endpoint) {
 		e.URL = strings.Replace(r.URL, "127.0.0.1", "receiver.example.test", 1)
@@ -70,17 +68,17 @@ func TestWhenDNSIsGoneDeliveriesAreRetriedAndMadeOnceItIsBack(t *testing.T) {
 	})
 	b.fanout()
 	b.dispatcher(func(o *dispatcher.StageOptions) {
-		o.Client = dispatcher.NewClient(dispatcher.Options{Egress: allow, Resolver: resolver})
+		o.Client = dispatcher.NewClient(dispatcher.Options{Egress: testkit.Loopback(t), Resolver: resolver})
 	})
 	b.publish("default", "nameless", "order.paid", "1")
-	for _, a := range b.ledger.waitFor(t, 3, kind(record.Attempt)) {
+	for _, a := range b.ledger.WaitFor(t, 3, kind(record.Attempt)) {
 		if a.Outcome != "dns_failure" || a.Class != "retryable" || a.Decision != "retry" {
 			t.Errorf("an attempt without DNS is %s, %s, %s", a.Outcome, a.Class, a.Decision)
 		}
 	}
 	back.Store(true)
-	r.waitFor(t, 1)
-	if end := b.ledger.waitFor(t, 1, ended)[0]; end.Kind != record.Attempt || end.Status != http.StatusNoContent {
+	r.WaitFor(t, 1)
+	if end := b.ledger.WaitFor(t, 1, ended)[0]; end.Kind != record.Attempt || end.Status != http.StatusNoContent {
 		t.Errorf("it ended with %+v", end)
 	}
 }
@@ -104,7 +102,7 @@ func TestAFullLEDGERStopsThePipelineAndLosesNothing(t *testing.T) {
 	b.fanoutWith(metrics)
 	b.dispatcher()
 	b.publish("default", "before", "order.paid", "1")
-	b.ledger.waitFor(t, 1, ended)
+	b.ledger.WaitFor(t, 1, ended)
 	limit(1)
 	for _, id := range []string{"a", "b", "c"} {
 		b.publish("default", id, "order.paid", "1") // EVENTS has room: producers are served
@@ -128,10 +126,10 @@ func TestAFullLEDGERStopsThePipelineAndLosesNothing(t *testing.T) {
 			t.Fatal("the metrics do not show that LEDGER is full")
 		}
 	}
-	if n := len(r.got()); n != 1 {
+	if n := len(r.Got()); n != 1 {
 		t.Errorf("%d requests were made that could not be put on record", n-1)
 	}
 	limit(-1)
-	r.waitFor(t, 4)
-	b.ledger.waitFor(t, 4, ended)
+	r.WaitFor(t, 4)
+	b.ledger.WaitFor(t, 4, ended)
 }

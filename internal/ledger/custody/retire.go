@@ -2,7 +2,6 @@ package custody
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -119,29 +118,23 @@ func (k *Keeper) inMonth(ctx context.Context, month uint32, idx uint64) (bool, e
 // added it is told. Dying anywhere leaves a retirement on record whose rows are
 // still there: the next run takes it up at the look for holds.
 func (k *Keeper) Retire(ctx context.Context, cutoff time.Time, actor, reason string) ([]Candidate, error) {
-	l, err := lease.Acquire(ctx, lease.Options{JS: k.JS, Key: streams.RetireLease, Name: ids.New("retire_", k.Now()), Log: k.Log})
-	if err != nil {
-		return nil, err
-	}
-	defer l.Release()
-	held, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	l.Keep(held, cancel)
-	plan, err := k.Plan(held, cutoff)
-	for i := range plan {
-		if err != nil {
-			break
+	var plan []Candidate
+	o := lease.Options{JS: k.JS, Key: streams.RetireLease, Name: ids.New("retire_", k.Now()), Log: k.Log}
+	err := lease.Hold(ctx, o, func(held context.Context, l *lease.Lease) (err error) {
+		plan, err = k.Plan(held, cutoff)
+		for i := range plan {
+			if err != nil {
+				break
+			}
+			if plan[i].Kept != "" {
+				// What was on record as retired, and must stay after all, is taken back.
+				_, err = k.takeBack(held, plan[i].month, actor, plan[i].Kept)
+				continue
+			}
+			err = k.retire(held, l, &plan[i], actor, reason)
 		}
-		if plan[i].Kept != "" {
-			// What was on record as retired, and must stay after all, is taken back.
-			_, err = k.takeBack(held, plan[i].month, actor, plan[i].Kept)
-			continue
-		}
-		err = k.retire(held, l, &plan[i], actor, reason)
-	}
-	if cause := context.Cause(held); cause != nil && ctx.Err() == nil {
-		err = errors.Join(cause, err)
-	}
+		return err
+	})
 	return plan, err
 }
 
