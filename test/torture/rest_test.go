@@ -39,7 +39,7 @@ func (s *system) rest() {
 		}
 		for stream, n := range left {
 			if n > 0 {
-				return fmt.Errorf("%s has %d messages", stream, n)
+				return fmt.Errorf("%s has %d messages%s", stream, n, s.oneLeft(ctx, stream))
 			}
 		}
 		return s.caughtUp(ctx)
@@ -56,6 +56,26 @@ func (s *system) queued(ctx context.Context) (map[string]uint64, error) {
 		left[name] = stream.CachedInfo().State.Msgs
 	}
 	return left, nil
+}
+
+// oneLeft describes a message that a queue still has, and who should take it, for
+// whoever has to find out why.
+func (s *system) oneLeft(ctx context.Context, name string) string {
+	stream, err := s.js.Stream(ctx, name)
+	if err != nil {
+		return ""
+	}
+	m, err := stream.GetMsg(ctx, stream.CachedInfo().State.FirstSeq)
+	if err != nil {
+		return ""
+	}
+	text := fmt.Sprintf("; now is %s; %d on %s, stored at %s, says %v", time.Now().UTC().Format(time.RFC3339Nano), m.Sequence, m.Subject,
+		m.Time.UTC().Format(time.RFC3339Nano), m.Header)
+	for c := range stream.ListConsumers(ctx).Info() {
+		text += fmt.Sprintf("; %s: %d not taken, %d in hand, %d of them again, %d waiting pulls, delivered %+v, acknowledged %+v",
+			c.Name, c.NumPending, c.NumAckPending, c.NumRedelivered, c.NumWaiting, c.Delivered, c.AckFloor)
+	}
+	return text
 }
 
 // caughtUp compares numbers: LEDGER may end with a record that it holds twice.
