@@ -140,7 +140,11 @@ const (
 	// HeaderLastAttempt is the traceparent of the attempt before: the next one's
 	// span links to it. Absent: there was none, or it was not traced.
 	HeaderLastAttempt = "Waybill-Last-Attempt"
-	HeaderTracestate  = "tracestate"
+	// HeaderHeldSince, if there is one, is when somebody may first have taken the
+	// attempt that the message asks for: the message states again what was stated
+	// before, by somebody who may have died.
+	HeaderHeldSince  = "Waybill-Held-Since"
+	HeaderTracestate = "tracestate"
 )
 
 // EventSubject is where a producer publishes an event.

@@ -48,6 +48,11 @@ type Delivery struct {
 	Turn   time.Time
 	TurnOf float64
 
+	// HeldSince is when the next attempt can first have been claimed by somebody
+	// who was handed what this message says before; zero: by nobody. The message
+	// that said it may be gone, and with it what tells.
+	HeldSince time.Time
+
 	// Event is the producer's message.
 	Event []byte
 }
@@ -96,7 +101,7 @@ func (d Delivery) message(subject, id string) *nats.Msg {
 		streams.HeaderTraceparent: d.Traceparent, streams.HeaderTracestate: d.Tracestate,
 		streams.HeaderTurn: formatTime(d.Turn), streams.HeaderTurnOf: formatRate(d.TurnOf),
 		streams.HeaderOrdering:    map[bool]string{true: "fifo"}[d.Fifo],
-		streams.HeaderLastAttempt: d.LastAttempt,
+		streams.HeaderLastAttempt: d.LastAttempt, streams.HeaderHeldSince: formatTime(d.HeldSince),
 	} {
 		if value != "" {
 			h[name] = []string{value}
@@ -120,6 +125,7 @@ func Parse(h nats.Header, data []byte) (Delivery, error) {
 		Turn: p.time(streams.HeaderTurn, false), TurnOf: p.rate(streams.HeaderTurnOf),
 		Fifo:        h.Get(streams.HeaderOrdering) == "fifo",
 		LastAttempt: h.Get(streams.HeaderLastAttempt),
+		HeldSince:   p.time(streams.HeaderHeldSince, false),
 		Event:       data,
 	}
 	if !ids.Valid(ids.Endpoint, d.EndpointID) {

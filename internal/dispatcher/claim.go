@@ -64,12 +64,12 @@ func openClaims(ctx context.Context, js jetstream.JetStream, pub *stage.Publishe
 }
 
 // take claims attempt number n. It returns the claim that was there before, if
-// there was one; nil means that the attempt is ours to make. suspectSince is
-// when somebody else can first have claimed it; zero: nobody is suspected.
+// there was one; nil means that the attempt is ours to make. heldSince is when
+// somebody else can first have claimed it; zero: nobody can have.
 //
 // Where another chain ended with a void claim, no request has the number: it
 // is claimed once more, under an id that all who come after that chain agree on.
-func (c *claims) take(ctx context.Context, event, endpoint string, n int, mine claim, suspectSince time.Time) (*claim, error) {
+func (c *claims) take(ctx context.Context, event, endpoint string, n int, mine claim, heldSince time.Time) (*claim, error) {
 	data, err := json.Marshal(mine)
 	if err != nil {
 		return nil, fmt.Errorf("claim of attempt %d: %w", n, err)
@@ -80,7 +80,7 @@ func (c *claims) take(ctx context.Context, event, endpoint string, n int, mine c
 			id = fmt.Sprintf("%s/v%d", id, round)
 		}
 		m := &nats.Msg{Subject: streams.ClaimSubject(endpoint), Header: nats.Header{nats.MsgIdHdr: {id}}, Data: data}
-		stands, taken, err := c.started.State(ctx, m, suspectSince)
+		stands, taken, err := c.started.State(ctx, m, heldSince)
 		if err != nil || taken {
 			return nil, err
 		}

@@ -45,6 +45,7 @@ func (d *Dispatcher) Deliver(ctx context.Context, m stage.Message) stage.Settlem
 	if wait := task.Due.Sub(d.clock.Now()); wait > 0 {
 		return stage.Later(wait)
 	}
+	task.HeldSince = heldSince(m, task)
 	if !d.gates.hold(task.EndpointID, task.EventID+"/"+task.Replay) {
 		return stage.Later(transientPause) // a second message for it is in hand here
 	}
@@ -149,7 +150,7 @@ func (d *Dispatcher) awaitKey(ctx context.Context, m stage.Message, task deliver
 func (d *Dispatcher) giveUp(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect) (stage.Settlement, error) {
 	mine := d.newClaim(task, p.endpoint, 0)
 	mine.Void, mine.Why = p.over.Reason, p.over.Why
-	number, prior, err := d.claim(ctx, m, task, mine)
+	number, prior, err := d.claim(ctx, task, mine)
 	if err != nil {
 		return stage.Settlement{}, err
 	}
@@ -157,6 +158,23 @@ func (d *Dispatcher) giveUp(ctx context.Context, m stage.Message, task delivery.
 		return d.resume(ctx, task, p.endpoint, number, *prior, p.budget)
 	}
 	return stage.Done(), d.deadLetter(ctx, task, p.endpoint, *p.over)
+}
+
+// heldSince is when somebody else can first have claimed the attempt that a
+// message asks for: as the task says, which may have been held before in another
+// message, or not before it was due.
+func heldSince(m stage.Message, task delivery.Delivery) time.Time {
+	since := m.HeldSince()
+	if since.IsZero() {
+		return task.HeldSince
+	}
+	if task.Due.After(since) {
+		since = task.Due
+	}
+	if !task.HeldSince.IsZero() && task.HeldSince.Before(since) {
+		since = task.HeldSince
+	}
+	return since
 }
 
 // receiver finds the endpoint, or the decision that follows from its state.
@@ -194,7 +212,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		return stage.Done(), d.deadLetter(ctx, task, endpoint, Undeliverable(ReasonInvalidEvent))
 	}
 	mine := d.newClaim(task, endpoint, timeout)
-	number, prior, err := d.claim(ctx, m, task, mine)
+	number, prior, err := d.claim(ctx, task, mine)
 	if err != nil {
 		return stage.Settlement{}, err
 	}
@@ -240,6 +258,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		d.health.Observe(endpoint, result.Class == ClassDelivered)
 	}
 	task.Responded = task.Responded || result.GotResponse
+	task.HeldSince = time.Time{} // nobody else can go on from here
 	task.LastAttempt = span.Context(tracing.Context{}).Parent
 	return d.conclude(ctx, task, endpoint, number, decision)
 }
@@ -268,16 +287,9 @@ func (d *Dispatcher) newClaim(task delivery.Delivery, endpoint *registry.Endpoin
 // claim takes the next number that is free. A number that another chain took
 // (a replay beside the first deliveries, or two replays at once) is passed
 // over; one that this chain took before is returned as prior.
-func (d *Dispatcher) claim(ctx context.Context, m stage.Message, task delivery.Delivery, mine claim) (int, *claim, error) {
-	suspectSince := time.Time{}
-	if m.Deliveries > 1 { // somebody held it before
-		suspectSince = m.StoredAt
-		if task.Due.After(suspectSince) {
-			suspectSince = task.Due
-		}
-	}
+func (d *Dispatcher) claim(ctx context.Context, task delivery.Delivery, mine claim) (int, *claim, error) {
 	for number := task.Attempts + 1; ; number++ {
-		prior, err := d.claims.take(ctx, task.EventID, task.EndpointID, number, mine, suspectSince)
+		prior, err := d.claims.take(ctx, task.EventID, task.EndpointID, number, mine, task.HeldSince)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -317,6 +329,7 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 	d.log.Warn().Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Int("attempt", number).
 		Str("outcome", r.Outcome).Str("decision", r.Decision).Msg("attempt.resumed")
 	task.Responded = task.Responded || r.Status > 0
+	task.HeldSince = prior.StartedAt // whoever made the attempt may have gone on
 	return d.conclude(ctx, task, endpoint, number, decisionOf(r))
 }
 

@@ -33,6 +33,13 @@ type expansion struct {
 	deliveries []delivery.Delivery
 }
 
+// heldSince says that the deliveries may have been published before, and taken.
+func (x *expansion) heldSince(since time.Time) {
+	for i := range x.deliveries {
+		x.deliveries[i].HeldSince = since
+	}
+}
+
 // matcher is what Expand asks the registry.
 type matcher interface {
 	Match(tenant, eventType string) []*registry.Endpoint

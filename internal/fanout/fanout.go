@@ -167,12 +167,13 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 	span := f.o.Tracer.Start("fanout", tracing.Consumer, incoming, tracing.Context{})
 	defer span.End()
 	x := Expand(m, f.view, time.Now())
-	first, mine, err := f.state(ctx, x.records[0], suspectSince(m))
+	first, mine, err := f.state(ctx, x.records[0], m.HeldSince())
 	if err != nil {
 		return f.later(err, m.Subject)
 	}
 	if x.records = x.records[1:]; !mine {
 		x = follow(m, first, f.view, time.Now())
+		x.heldSince(m.StoredAt) // whoever stated it may have published them
 	}
 	span.Text("waybill.tenant", first.Tenant).Text("waybill.event_id", first.EventID).Text("waybill.event_type", first.EventType).
 		Text("waybill.result", result(first.Kind)).Number("waybill.endpoints", len(x.deliveries))
@@ -212,14 +213,6 @@ func (f *Fanout) tell(ctx context.Context, first record.Record) error {
 
 // result of an expansion, as the metrics call it.
 func result(k record.Kind) string { return string(k[len("event."):]) }
-
-// suspectSince is when somebody else can first have expanded a message.
-func suspectSince(m stage.Message) time.Time {
-	if m.Deliveries > 1 {
-		return m.StoredAt
-	}
-	return time.Time{}
-}
 
 // alternatives are the kinds of which a decision of kind k is one.
 func alternatives(k record.Kind) []record.Kind {

@@ -59,7 +59,7 @@ func (f *Fanout) publishReplay(ctx context.Context, m stage.Message, x expansion
 		return err
 	}
 	for _, r := range decided {
-		stands, _, err := f.state(ctx, r, suspectSince(m))
+		stands, _, err := f.state(ctx, r, m.HeldSince())
 		if err != nil {
 			return err
 		}
@@ -67,6 +67,7 @@ func (f *Fanout) publishReplay(ctx context.Context, m stage.Message, x expansion
 			x.deliveries = slices.DeleteFunc(x.deliveries, func(d delivery.Delivery) bool { return d.EndpointID == stands.EndpointID })
 		}
 	}
+	x.heldSince(m.HeldSince())
 	return f.publish(ctx, m, expansion{deliveries: x.deliveries})
 }
 

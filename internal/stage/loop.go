@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -33,30 +32,6 @@ const (
 	// recheckEvery is how often owners of lanes that take none are asked again.
 	recheckEvery = 500 * time.Millisecond
 )
-
-// Message is one message taken from a consumer.
-type Message struct {
-	Subject string
-	Header  nats.Header
-	Data    []byte
-	// Seq is its sequence in its stream; StoredAt is when it was stored there.
-	Seq      uint64
-	StoredAt time.Time
-	// Deliveries counts the times it was delivered, this one included. It can
-	// fall back when the server is killed, so it is a hint, never a number to
-	// rely on: above 1 means that somebody held it before.
-	Deliveries uint64
-
-	release func()
-}
-
-// Release gives the message's place in the loop to the next one. A handler that
-// has nothing left to do but to wait calls it; what it holds it still settles.
-func (m Message) Release() {
-	if m.release != nil {
-		m.release()
-	}
-}
 
 // Handler does the work of one message and says what becomes of it. Its
 // context ends only when a stop exceeds its bound; the cause is ErrHardStop.
@@ -100,8 +75,10 @@ type Loop struct {
 	handled     atomic.Uint64
 	redelivered atomic.Uint64
 
-	mu   sync.Mutex // guards held
-	held map[uint64]*held
+	mu         sync.Mutex // guards what follows
+	held       map[uint64]*held
+	connected  time.Time // when we last connected to the server; zero: before Run
+	reconnects uint64    // as the connection counts them, at connected
 }
 
 // taken is a message that was taken and is not being handled yet.
@@ -309,18 +286,33 @@ func (l *Loop) recheck(ctx context.Context) {
 	}
 }
 
+// clockMargin is by how much the server's clock may be behind ours.
+const clockMargin = time.Minute
+
+// older says whether a message may have been stored before we last connected.
+func (l *Loop) older(stored time.Time) bool {
+	reconnects := l.o.JS.Conn().Stats().Reconnects
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.connected.IsZero() || reconnects != l.reconnects {
+		l.connected, l.reconnects = time.Now(), reconnects
+	}
+	return stored.Before(l.connected.Add(clockMargin))
+}
+
 // start handles a message in a slot that was taken for it.
 func (l *Loop) start(work context.Context, t taken) {
 	if t.meta.NumDelivered > 1 {
 		l.redelivered.Add(1)
 	}
+	older := l.older(t.meta.Timestamp)
 	l.running.Add(1)
 	go func() {
 		defer l.running.Done()
 		release := sync.OnceFunc(func() { <-l.slots })
 		defer release()
 		s := l.o.Handle(work, Message{Subject: t.msg.Subject(), Header: t.msg.Headers(), Data: t.msg.Data(),
-			Seq: t.meta.Sequence.Stream, StoredAt: t.meta.Timestamp.UTC(), Deliveries: t.meta.NumDelivered, release: release})
+			Seq: t.meta.Sequence.Stream, StoredAt: t.meta.Timestamp.UTC(), Deliveries: t.meta.NumDelivered, Older: older, release: release})
 		l.handled.Add(1)
 		l.settle(t.meta.Sequence.Stream, t.msg, s)
 	}()

@@ -1,0 +1,31 @@
+package dispatcher
+
+import (
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/delivery"
+	"github.com/waybill-dev/waybill/internal/stage"
+)
+
+func TestSinceWhenSomebodyElseCanHaveClaimedAnAttempt(t *testing.T) {
+	stored := time.Date(2026, 8, 19, 12, 0, 0, 0, time.UTC)
+	before, after := stored.Add(-time.Hour), stored.Add(time.Hour)
+	for name, c := range map[string]struct {
+		m    stage.Message
+		task delivery.Delivery
+		want time.Time
+	}{
+		"nobody, while the server that has it lives":          {stage.Message{StoredAt: stored, Deliveries: 1}, delivery.Delivery{Due: after}, time.Time{}},
+		"since it was stored, when it was delivered before":   {stage.Message{StoredAt: stored, Deliveries: 2}, delivery.Delivery{}, stored},
+		"since it was due, when that was later":               {stage.Message{StoredAt: stored, Deliveries: 2}, delivery.Delivery{Due: after}, after},
+		"since it was stored, when the server may have died":  {stage.Message{StoredAt: stored, Deliveries: 1, Older: true}, delivery.Delivery{Due: before}, stored},
+		"since the message before it, which it states again":  {stage.Message{StoredAt: stored, Deliveries: 1}, delivery.Delivery{Due: after, HeldSince: before}, before},
+		"since the message before it, whoever held this one":  {stage.Message{StoredAt: stored, Deliveries: 3, Older: true}, delivery.Delivery{HeldSince: before}, before},
+		"since it was stored, when what it states came later": {stage.Message{StoredAt: stored, Deliveries: 2}, delivery.Delivery{HeldSince: after}, stored},
+	} {
+		if got := heldSince(c.m, c.task); !got.Equal(c.want) {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
