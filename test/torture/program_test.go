@@ -187,9 +187,9 @@ func (p *program) bury() {
 	}
 }
 
-func (p *program) kill()   { p.end(syscall.SIGKILL) }
-func (p *program) stop()   { p.end(syscall.SIGTERM) }
-func (p *program) thaw()   { p.signal(syscall.SIGCONT) }
+func (p *program) kill() { p.end(syscall.SIGKILL) }
+func (p *program) stop() { p.end(syscall.SIGTERM) }
+func (p *program) thaw() { p.signal(syscall.SIGCONT) }
 
 // freeze returns once it stands still, if it runs.
 func (p *program) freeze() {
