@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds every wait of these tests.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // bench is an escalator under test, with what it talks to.
 type bench struct {

@@ -122,7 +122,7 @@ func TestAChangeInALargeFileIsRejected(t *testing.T) {
 		t.Fatal(r.Problems)
 	}
 	var bits []int
-	for bit := 3; bit < 8*len(b); bit += 8*len(b)/150 + 1 {
+	for bit := 3; bit < 8*len(b); bit += 8*len(b)/60 + 1 {
 		bits = append(bits, bit)
 	}
 	flip(t, b, bits, func(b []byte) bool { return !l.verify(b).Proven })

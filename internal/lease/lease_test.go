@@ -18,7 +18,7 @@ import (
 
 const (
 	// patience bounds every wait of these tests.
-	patience = 60 * time.Second
+	patience = 2 * time.Minute
 	// ttl is how long a lease lasts that nobody renews: much longer than a
 	// request on a busy machine takes, and short enough to wait for.
 	ttl = 4 * time.Second

@@ -21,7 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 func must(t *testing.T, err error) {
 	t.Helper()

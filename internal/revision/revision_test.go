@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds every wait of these tests.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // thing is what the tests keep.
 type thing struct {

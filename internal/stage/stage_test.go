@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	patience = 60 * time.Second
+	patience = 2 * time.Minute
 	stream   = "WORK"
 	consumer = "worker"
 	ackWait  = 600 * time.Millisecond

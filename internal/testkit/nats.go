@@ -115,17 +115,27 @@ func (s *Server) Kill() { s.signalAndWait(syscall.SIGKILL) }
 // and the server would answer in between.
 func (s *Server) Freeze() {
 	s.t.Helper()
-	s.signal(syscall.SIGSTOP)
+	if err := Freeze(s.Pid()); err != nil {
+		s.t.Errorf("freezing nats-server: %v", err)
+	}
+}
+
+// Freeze stops a process that this one started, and returns once every thread
+// of it stands still.
+func Freeze(pid int) error {
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
 	var status syscall.WaitStatus
 	for {
-		_, err := syscall.Wait4(s.Pid(), &status, syscall.WUNTRACED, nil)
-		if errors.Is(err, syscall.EINTR) {
+		_, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
 			continue
+		case err == nil && !status.Stopped():
+			return fmt.Errorf("process %d ended: status %#x", pid, uint32(status))
 		}
-		if err != nil || !status.Stopped() {
-			s.t.Errorf("freezing nats-server: status %#x, %v", uint32(status), err)
-		}
-		return
+		return err
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { testkit.Main(m) }
 
 // patience bounds every wait: a test that needs it has failed.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 const origin = "log.example/test"
 

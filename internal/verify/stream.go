@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"github.com/waybill-dev/waybill/internal/merkle"
 )
 
@@ -31,6 +33,14 @@ type streamRun struct {
 	// newest is the last sequence that a row of the stream has: what comes behind
 	// it may still be on its way.
 	newest uint64
+	// unknown are messages that no row has, in order.
+	unknown []lack
+}
+
+type lack struct {
+	seq  uint64
+	id   string
+	leaf tlog.Hash
 }
 
 // compareStream holds the rows against LEDGER, where both still have them. It
@@ -63,6 +73,9 @@ func (r *run) compareStream(ctx context.Context) error {
 		err = s.compare(ctx, batch)
 	}
 	if err != nil {
+		return err
+	}
+	if err := s.sayUnknown(ctx); err != nil {
 		return err
 	}
 	s.say()
@@ -146,19 +159,51 @@ func (s *streamRun) lacking(ctx context.Context, all []message) error {
 	}
 	for _, m := range all {
 		id := idOf(m.body)
-		if _, ok := known[id]; ok || id == "" || m.seq > newest || s.retiredMessage(m) {
+		if _, ok := known[id]; ok || id == "" || m.seq > newest {
 			continue
 		}
-		s.found.add(Finding{Code: NotInLedger, ID: id, Text: fmt.Sprintf("LEDGER has record %q at sequence %d; no row has it", id, m.seq)})
+		s.unknown = append(s.unknown, lack{m.seq, id, merkle.LeafHash(s.at.Epoch, m.seq, m.body)})
 	}
 	return nil
 }
 
-// retiredMessage says whether a message is a record that was retired: the tiles
-// still have its hash.
-func (s *streamRun) retiredMessage(m message) bool {
-	idx, ok := s.w.proven[merkle.LeafHash(s.at.Epoch, m.seq, m.body)]
-	return ok && slices.ContainsFunc(s.report.Retired, func(r RetiredRecords) bool { return r.First <= idx && idx <= r.Last })
+// sayUnknown says which messages no row has though their records were not retired.
+func (s *streamRun) sayUnknown(ctx context.Context) error {
+	if len(s.unknown) == 0 {
+		return nil
+	}
+	open := map[tlog.Hash]bool{}
+	for _, l := range s.unknown {
+		open[l.leaf] = true
+	}
+	for _, r := range s.report.Retired {
+		if err := s.strikeRetired(ctx, r, open); err != nil {
+			return err
+		}
+	}
+	for _, l := range s.unknown {
+		if open[l.leaf] {
+			s.found.add(Finding{Code: NotInLedger, ID: l.id, Text: fmt.Sprintf("LEDGER has record %q at sequence %d; no row has it", l.id, l.seq)})
+		}
+	}
+	return nil
+}
+
+// strikeRetired takes out the hashes of records that were retired: the tiles
+// still have them.
+func (s *streamRun) strikeRetired(ctx context.Context, r RetiredRecords, open map[tlog.Hash]bool) error {
+	for number := r.First / merkle.TileWidth; number <= r.Last/merkle.TileWidth && len(open) > 0; number++ {
+		hashes, err := s.source.Tile(ctx, 0, number)
+		if err != nil {
+			return err
+		}
+		for i, h := range hashes {
+			if idx := number*merkle.TileWidth + uint64(i); r.First <= idx && idx <= r.Last {
+				delete(open, h)
+			}
+		}
+	}
+	return nil
 }
 
 func (s *streamRun) newestSequence(ctx context.Context) (uint64, error) {

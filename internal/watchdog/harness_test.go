@@ -25,7 +25,7 @@ import (
 )
 
 // patience bounds every wait of these tests.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // bench is a deployment without stages, with what a watchdog talks to.
 type bench struct {

@@ -95,7 +95,7 @@ func TestAMailServerThatIsBusyCostsNobodyTheDeadline(t *testing.T) {
 	b.channel(mailTo(s))
 	b.channel(r.channel())
 	b.policyOf("mail", "hook")
-	b.watchdog("first")
+	b.eventually("the watchdog leads", b.watchdog("first").Leading)
 	o := owed(1, time.Now().UTC(), 12*time.Second)
 	dead := deadLetter(o, time.Now())
 	b.publish(o)

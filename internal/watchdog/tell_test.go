@@ -16,6 +16,7 @@ func TestPeopleAreToldBeforeTheDeadlineWhileNoDispatcherAndNoEscalatorRuns(t *te
 	r := newReceiver(t)
 	b.tellable(r)
 	d := b.watchdog("first")
+	b.eventually("it leads", d.Leading)
 	o := owed(1, time.Now().UTC(), 12*time.Second)
 	dead := deadLetter(o, time.Now())
 	b.publish(o)
@@ -121,6 +122,7 @@ func TestADeliveryThatGetsItsVerdictIsNobodysBusiness(t *testing.T) {
 	r := newReceiver(t)
 	b.tellable(r)
 	d := b.watchdog("first")
+	b.eventually("it leads", d.Leading)
 	now := time.Now().UTC()
 	o, o2 := owed(1, now, 11*time.Second), owed(2, now, 11*time.Second)
 	delivered := record.Record{ID: "att_1", Kind: record.Attempt, At: now, StartedAt: now, Tenant: "default", EventID: o.EventID, EndpointID: o.EndpointID, DeliverBy: o.DeliverBy, Decision: "delivered"}

@@ -29,7 +29,7 @@ import (
 
 // patience bounds every wait of these tests; none of them waits that long
 // unless something is wrong.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // bench is a pipeline under test.
 type bench struct {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/testkit"
 )
 
 // restartPause is how long a supervisor waits before it starts a program again
@@ -185,10 +187,16 @@ func (p *program) bury() {
 	}
 }
 
-func (p *program) kill()   { p.end(syscall.SIGKILL) }
-func (p *program) stop()   { p.end(syscall.SIGTERM) }
-func (p *program) freeze() { p.signal(syscall.SIGSTOP) }
-func (p *program) thaw()   { p.signal(syscall.SIGCONT) }
+func (p *program) kill() { p.end(syscall.SIGKILL) }
+func (p *program) stop() { p.end(syscall.SIGTERM) }
+func (p *program) thaw() { p.signal(syscall.SIGCONT) }
+
+// freeze returns once it stands still, if it runs.
+func (p *program) freeze() {
+	if pid := p.pid(); pid != 0 {
+		_ = testkit.Freeze(pid) // unless it is gone
+	}
+}
 
 func (p *program) pid() int {
 	p.mu.Lock()

@@ -20,7 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/testkit"
 )
 
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // world is a LEDGER, a ClickHouse and the real sink between them.
 type world struct {
