@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/record"
 )
 
-const defaultChunk = 256 * merkle.TileWidth
+const defaultChunk = 512 * merkle.TileWidth
 
 // saveEvery is how many chunks lie between two states.
 const saveEvery = 8
@@ -42,8 +42,9 @@ type Options struct {
 	Stream Stream
 	// Workers read at once. Default: one more than there are cores.
 	Workers int
-	// ChunkRecords are read at once, a multiple of 256. Default 65,536: enough that
-	// a query's own cost does not count, few enough that several fit in memory.
+	// ChunkRecords are read at once, a multiple of 256. Default 131,072: enough that
+	// neither a query's own cost counts nor that ClickHouse reads whole granules at
+	// both ends, few enough that several fit in memory.
 	ChunkRecords uint64
 	// Progress is told of every chunk.
 	Progress func(done, total uint64)
