@@ -106,10 +106,14 @@ func Fold(rows []Balance, key func(Balance) Balance) []Balance {
 	return out
 }
 
-// ByDay, ByEndpoint and Total are keys for Fold.
-func ByDay(b Balance) Balance      { return Balance{Day: b.Day} }
+// ByDay is a key for Fold: a sum for each day.
+func ByDay(b Balance) Balance { return Balance{Day: b.Day} }
+
+// ByEndpoint is a key for Fold: a sum for each tenant's endpoint.
 func ByEndpoint(b Balance) Balance { return Balance{Tenant: b.Tenant, EndpointID: b.EndpointID} }
-func Total(Balance) Balance        { return Balance{} }
+
+// Total is a key for Fold: one sum of all.
+func Total(Balance) Balance { return Balance{} }
 
 // Worst keeps the most endpoints: those with mismatches, then those with the most
 // dead letters, then those that are owed the most.

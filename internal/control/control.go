@@ -1,6 +1,6 @@
-// Package control is what operators can do: endpoints, test events, the state
-// of deliveries, replays. The HTTP API, the command line and the console are
-// three faces of it.
+// Package control is what operators can do: with endpoints and event types,
+// events, deliveries, replays and dead letters, channels, escalation policies
+// and incidents. The HTTP API and the command line are two faces of it.
 //
 // What it changes is one message or one key each, so an action happened whole
 // or not at all. Who did it and why is part of that message: the stages that

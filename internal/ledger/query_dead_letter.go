@@ -105,31 +105,3 @@ func (db *DB) deadLettersOf(ctx context.Context, f DeadLetterFilter, chunk strin
 	args := append(append([]any{}, chunkArgs...), c.args...)
 	return out, db.selectInto(ctx, "listing dead letters", &out, query, args...)
 }
-
-// EndpointChange is a row of the view endpoint_history.
-type EndpointChange struct {
-	Idx              uint64    `ch:"idx" json:"idx"`
-	ID               string    `ch:"id" json:"id"`
-	At               time.Time `ch:"at" json:"at"`
-	Tenant           string    `ch:"tenant" json:"tenant"`
-	EndpointID       string    `ch:"endpoint_id" json:"endpoint_id"`
-	EndpointRevision uint64    `ch:"endpoint_revision" json:"endpoint_revision"`
-	Action           string    `ch:"action" json:"action"`
-	Actor            string    `ch:"actor" json:"actor"`
-	Reason           string    `ch:"reason" json:"reason,omitempty"`
-	Detail           string    `ch:"detail" json:"detail,omitempty"`
-	URL              string    `ch:"url" json:"url,omitempty"`
-	EventTypes       []string  `ch:"event_types" json:"event_types,omitempty"`
-	// Settings of the revision, without what is secret of them.
-	Settings map[string]string `ch:"settings" json:"settings,omitempty"`
-}
-
-// EndpointHistory returns the last changes of an endpoint, the latest first.
-func (db *DB) EndpointHistory(ctx context.Context, tenant, endpointID string, limit int) ([]EndpointChange, error) {
-	var c conditions
-	c.equal("tenant", tenant)
-	c.add("endpoint_id = ?", endpointID)
-	var out []EndpointChange
-	return out, db.selectInto(ctx, "reading an endpoint's history", &out,
-		fmt.Sprintf("SELECT * EXCEPT body FROM endpoint_history WHERE %s ORDER BY idx DESC LIMIT %d", c.String(), bounded(limit)), c.args...)
-}

@@ -107,13 +107,9 @@ func TestADeliveryAnEventAndItsAttemptsAreFoundByTheirIDs(t *testing.T) {
 	if err != nil || e.State != "accepted" || e.EventSeq != 108 {
 		t.Errorf("event: %+v, %v", e, err)
 	}
-	attempts, err := db.Attempts(ctx, "acme", "e1", "ep_b")
+	attempts, err := db.AttemptRecords(ctx, "e1", "ep_b")
 	if err != nil || len(attempts) != 3 || attempts[1].Outcome != "unknown" || attempts[2].Attempt != 4 {
 		t.Errorf("attempts: %+v, %v", attempts, err)
-	}
-	history, err := db.EndpointHistory(ctx, "acme", "ep_a", 1)
-	if err != nil || len(history) != 1 || history[0].Action != "disable" {
-		t.Errorf("history: %+v, %v", history, err)
 	}
 	if _, err := db.Delivery(ctx, "acme", "e2", "ep_b"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("a delivery that is not there: %v", err)
@@ -152,27 +148,10 @@ func TestDeadLettersAreListedWithTheirResolution(t *testing.T) {
 	}
 }
 
-func TestStatsCountAPeriod(t *testing.T) {
-	t.Parallel()
-	db, _ := openScenario(t)
-	got, err := db.Stats(context.Background(), "acme", "", noon, noon.Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := ledger.Stats{Records: 38, EventsAccepted: 6, EventsUnmatched: 1, EventsRejected: 1, Owed: 7, Attempts: 9, AttemptsDelivered: 4,
-		AttemptsUnknown: 1, DeadLettered: 3, Cancelled: 1, Escalations: 1, Replays: 3}
-	if got != want {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-	if got, err = db.Stats(context.Background(), "nobody", "", time.Time{}, time.Time{}); err != nil || got != (ledger.Stats{}) {
-		t.Errorf("of nothing: %+v, %v", got, err)
-	}
-}
-
 func TestJSONNamesAreTheColumns(t *testing.T) {
 	_, conn := openScenario(t)
-	for view, row := range map[string]any{"deliveries": ledger.Delivery{}, "events": ledger.Event{}, "attempts": ledger.AttemptRow{},
-		"dead_letters": ledger.DeadLetter{}, "endpoint_history": ledger.EndpointChange{}} {
+	for view, row := range map[string]any{"deliveries": ledger.Delivery{}, "events": ledger.Event{},
+		"dead_letters": ledger.DeadLetter{}} {
 		typ := reflect.TypeOf(row)
 		have := map[string]bool{}
 		for _, name := range lines(t, conn, "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = '"+view+"'") {

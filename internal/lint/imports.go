@@ -24,7 +24,7 @@ var (
 	// stages meet only on a stream.
 	stages = []string{"./internal/ingest", "./internal/fanout", "./internal/dispatcher", "./internal/escalator", "./internal/ledgersink"}
 	// surfaces are what people and programs call; wiring is what starts them.
-	surfaces = []string{"./internal/api", "./internal/cli", "./internal/console"}
+	surfaces = []string{"./internal/api", "./internal/cli"}
 	wiring   = []string{"./internal/process", "./internal/teller", "./internal/allinone", "./cmd/..."}
 	// leaves are pure: values and functions that any package may use.
 	leaves = []string{"./internal/budget", "./internal/egress", "./internal/ids", "./internal/problem", "./internal/redact", "./internal/retry",
@@ -43,7 +43,7 @@ func ImportRules() []ImportRule {
 		{Name: "loop-knows-no-stage", In: []string{"./internal/stage"}, Never: []string{"./internal/...", "./cmd/..."},
 			Why: "the consume loop serves all stages alike"},
 		{Name: "control-below-surfaces", In: []string{"./internal/control"}, Never: slices.Concat(surfaces, wiring, stages),
-			Why: "what operators can do is decided once; the API, the command line and the console only ask"},
+			Why: "what operators can do is decided once; the API and the command line only ask"},
 		{Name: "process-knows-no-stage", In: []string{"./internal/process"}, Never: slices.Concat(stages, surfaces, []string{"./internal/control", "./internal/ledger/...", "./internal/allinone"}),
 			Why: "it is what every command shares, whatever it runs"},
 		{Name: "one-clickhouse-driver", In: []string{"any"}, NotIn: []string{"./internal/ledger/...", "./internal/testkit"}, Never: []string{"github.com/ClickHouse/..."},

@@ -235,7 +235,7 @@ func (r *Redactor) Header(name string) (keep, set bool) {
 // Digest names the policy: SHA-256 of what it sets; empty for the default.
 func (r *Redactor) Digest() string { return r.digest }
 
-// Patterns' kinds, for whoever counts by kind from 0.
+// OwnKinds are those of the policy's own patterns, for whoever counts by kind from 0.
 func (r *Redactor) OwnKinds() []Kind {
 	var out []Kind
 	for _, p := range r.patterns {

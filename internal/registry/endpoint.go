@@ -1,5 +1,6 @@
-// Package registry keeps the endpoints: who is owed what, where, and how. They
-// live in a JetStream key-value bucket; every stage watches it.
+// Package registry keeps the endpoints, who is owed what, where, and how, and
+// what is set by event type. Each lives in a JetStream key-value bucket, which
+// those watch that act by it.
 package registry
 
 import (

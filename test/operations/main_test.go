@@ -20,7 +20,7 @@ import (
 var programs string
 
 // stages are the programs of the parts that run alone.
-var stages = []string{"ingest", "fanout", "dispatcher", "ledger-sink"}
+var stages = []string{"ingest", "fanout", "dispatcher", "ledger-sink", "escalator", "watchdog"}
 
 func update() bool { return flag.Lookup("update").Value.String() == "true" }
 

@@ -87,6 +87,9 @@ func expected() map[string][]string {
 			"waybill_deliveries_moved_aside_total", "waybill_oldest_due_seconds"}, working...),
 		"ledger-sink": {"waybill_ledger_sink_records_stored_total", "waybill_ledger_sink_insert_duration_seconds", "waybill_ledger_sink_writing",
 			"waybill_ledger_sink_stream_sequence", "waybill_ledger_sink_interruptions_total"},
+		"escalator": {"waybill_escalator_leading", "waybill_incidents_open", "waybill_escalations_untold_total", "waybill_escalation_seconds"},
+		"watchdog": {"waybill_watchdog_leading", "waybill_deliveries_open", "waybill_deliveries_overdue", "waybill_dead_letters_untold",
+			"waybill_dead_letters_not_escalated_within_5m_total", "waybill_watchdog_ledger_sink_lag_seconds"},
 	}
 	for name := range out {
 		out[name] = append(out[name], every...)
@@ -101,13 +104,15 @@ func TestEveryProgramShowsItsMetricsAndNoMoreOfThemForMoreEndpoints(t *testing.T
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got.Add(1) }))
 	defer receiver.Close()
 	all, a := up(t, nil)
-	targets := map[string]*program{"up": all}
+	targets, secrets := map[string]*program{"up": all}, filepath.Join(a.data, "keys", "secrets.key")
 	for _, name := range stages {
 		address := free(t)
 		args := []string{"--nats-url", "nats://" + a.NATS, "--http", address}
 		switch name {
 		case "dispatcher":
-			args = append(args, "--egress-allow", "127.0.0.1", "--secrets-key-file", filepath.Join(a.data, "keys", "secrets.key"))
+			args = append(args, "--egress-allow", "127.0.0.1", "--secrets-key-file", secrets)
+		case "escalator", "watchdog":
+			args = append(args, "--secrets-key-file", secrets)
 		case "ledger-sink":
 			args = append(args, "--clickhouse", "clickhouse://"+a.ClickHouseNative+"/waybill")
 		}
