@@ -22,10 +22,10 @@ func TestNoSecretOfAnAddressGoesOnRecord(t *testing.T) {
 	b.fanout()
 	b.dispatcher()
 	b.publish("default", "evt-1", "order.paid", `1`)
-	r.waitFor(t, 1)
-	b.ledger.waitFor(t, 1, kind(record.DeliveryDeadLetter))
+	r.WaitFor(t, 1)
+	b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))
 	seen := 0
-	for _, rec := range b.ledger.waitFor(t, 1, func(record.Record) bool { return true }) {
+	for _, rec := range b.ledger.WaitFor(t, 1, func(record.Record) bool { return true }) {
 		body, err := rec.Encode()
 		must(t, err)
 		if text := string(body); strings.Contains(text, segment) || strings.Contains(text, token) {
