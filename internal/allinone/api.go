@@ -29,7 +29,7 @@ func (w *Waybill) startAPI(ctx context.Context, _ *registry.View) error {
 	if err != nil {
 		return err
 	}
-	c, err := control.New(ctx, control.Options{NC: nc, Egress: w.egress, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names, Keys: w.keys, RootCAs: w.o.RootCAs, Ledger: history.New(w.reader)})
+	c, err := control.New(ctx, control.Options{NC: nc, Egress: w.egress, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names, Keys: w.keys, RootCAs: w.o.RootCAs, Redact: w.redact, Ledger: history.New(w.reader)})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package audit
 import (
 	"fmt"
 	"strings"
+
+	"github.com/waybill-dev/waybill/internal/counted"
 )
 
 // OfAttempts answers the first question.
@@ -15,14 +17,14 @@ func OfAttempts(f Filter, rows []Attempt, more uint64) *Answer[Attempt] {
 		endpoints[r.Tenant+" "+r.EndpointID] = true
 	}
 	if len(rows) > 0 {
-		a.note("%s to %s: %d answered, %d without an answer.", plural(len(rows)-states[Missing], "attempt", "attempts"),
-			plural(len(endpoints), "endpoint", "endpoints"), states[Answered], states[Unanswered])
+		a.note("%s to %s: %d answered, %d without an answer.", counted.Of(len(rows)-states[Missing], "attempt", "attempts"),
+			counted.Of(len(endpoints), "endpoint", "endpoints"), states[Answered], states[Unanswered])
 	}
 	if n := states[Unknown]; n > 0 {
-		a.warn("%s: a process died during the request. It may have arrived.", plural(n, "outcome is unknown", "outcomes are unknown"))
+		a.warn("%s: a process died during the request. It may have arrived.", counted.Of(n, "outcome is unknown", "outcomes are unknown"))
 	}
 	if n := states[Missing]; n > 0 {
-		a.warn("%s: no record has the number, and there is a higher one. This must not be in a whole ledger.", plural(n, "attempt is missing", "attempts are missing"))
+		a.warn("%s: no record has the number, and there is a higher one. This must not be in a whole ledger.", counted.Of(n, "attempt is missing", "attempts are missing"))
 	}
 	return a
 }
@@ -57,26 +59,26 @@ func OfDuplicates(f Filter, rows []Repetition, more uint64, t RepetitionTotals) 
 	a := answer("duplicates", f, rows, more)
 	if t.Deliveries > 0 {
 		a.Notes = []string{}
-		a.note("%s with %s; %d may have reached their receiver more than once.", plural(t.Deliveries, "delivery", "deliveries"), plural(t.Requests, "request", "requests"), t.Repeated)
-		a.note("%s came after a success; %d of them by a replay that a named person asked for.", plural(t.AfterSuccess, "request", "requests"), t.AfterSuccessByReplay)
+		a.note("%s with %s; %d may have reached their receiver more than once.", counted.Of(t.Deliveries, "delivery", "deliveries"), counted.Of(t.Requests, "request", "requests"), t.Repeated)
+		a.note("%s came after a success; %d of them by a replay that a named person asked for.", counted.Of(t.AfterSuccess, "request", "requests"), t.AfterSuccessByReplay)
 		a.note("Every request of an event carried its id, as the event was stored with it; EVENTS recognises it for 24 hours, the queues for 2 minutes, attempts by their claim.")
 		if t.Checked == 0 {
 			a.note("No conformance check of these endpoints is on record: that they deduplicate is their word.")
 		} else {
-			a.note("%s to endpoints of which a conformance check is on record.", plural(t.Checked, "delivery went", "deliveries went"))
+			a.note("%s to endpoints of which a conformance check is on record.", counted.Of(t.Checked, "delivery went", "deliveries went"))
 		}
 	}
 	if t.Unexplained > 0 {
-		a.warn("%s came after a success without a replay: the ledger does not explain it.", plural(t.Unexplained, "request", "requests"))
+		a.warn("%s came after a success without a replay: the ledger does not explain it.", counted.Of(t.Unexplained, "request", "requests"))
 	}
 	if t.WithoutMsgID > 0 {
-		a.warn("%s published without Nats-Msg-Id, or nothing is on record of the event: EVENTS could not recognise a second copy.", plural(t.WithoutMsgID, "delivery is of an event", "deliveries are of events"))
+		a.warn("%s published without Nats-Msg-Id, or nothing is on record of the event: EVENTS could not recognise a second copy.", counted.Of(t.WithoutMsgID, "delivery is of an event", "deliveries are of events"))
 	}
 	if t.StoredTwice > 0 {
-		a.warn("%s stored more than once under one id: its producer published it again after 24 hours.", plural(t.StoredTwice, "delivery is of an event", "deliveries are of events"))
+		a.warn("%s stored more than once under one id: its producer published it again after 24 hours.", counted.Of(t.StoredTwice, "delivery is of an event", "deliveries are of events"))
 	}
 	if t.OtherData > 0 {
-		a.warn("%s: one id was given to different data. The producer broke its promise.", plural(t.OtherData, "delivery", "deliveries"))
+		a.warn("%s: one id was given to different data. The producer broke its promise.", counted.Of(t.OtherData, "delivery", "deliveries"))
 	}
 	return Duplicates{a, t}
 }
@@ -102,16 +104,16 @@ func OfFailures(f Filter, rows []Failure, more uint64, totals []FailureTotals) F
 	}
 	if s.Count > 0 {
 		a.note("%s; a channel took the message for a human of %d, within 5 minutes of %d, before the deadline of %d (or there was none).",
-			plural(s.Count, "failure", "failures"), s.Told, s.Within5Minutes, s.BeforeDeadline)
+			counted.Of(s.Count, "failure", "failures"), s.Told, s.Within5Minutes, s.BeforeDeadline)
 		a.note("%d acknowledged by a named person; %d still open.", s.Acknowledged, s.Open)
 	} else {
 		a.Notes = []string{fmt.Sprintf("No dead letter and no rejected event is on record: %s.", f)}
 	}
 	if s.Broken > 0 {
-		a.warn("%s not told to anybody within 5 minutes: the promise was broken.", plural(s.Broken, "failure was", "failures were"))
+		a.warn("%s not told to anybody within 5 minutes: the promise was broken.", counted.Of(s.Broken, "failure was", "failures were"))
 	}
 	if n := s.Count - s.Within5Minutes - s.Broken; n > 0 {
-		a.note("%s not told to anybody yet, and the 5 minutes are not over.", plural(n, "failure was", "failures were"))
+		a.note("%s not told to anybody yet, and the 5 minutes are not over.", counted.Of(n, "failure was", "failures were"))
 	}
 	return Failures{a, none(totals)}
 }
@@ -131,16 +133,16 @@ func OfIntegrity(f Filter, rows []Signed, more uint64, t SignedTotals) Integrity
 	a := answer("integrity", f, rows, more)
 	if t.Attempts > 0 {
 		a.Notes = []string{}
-		a.note("%s: %d with the digest of the signed bytes, %d that sent nothing, %d whose outcome is unknown.", plural(t.Attempts, "attempt", "attempts"), t.Signed, t.NotSent, t.Unknown)
+		a.note("%s: %d with the digest of the signed bytes, %d that sent nothing, %d whose outcome is unknown.", counted.Of(t.Attempts, "attempt", "attempts"), t.Signed, t.NotSent, t.Unknown)
 		if len(t.Schemes) > 0 {
-			a.note("Signed with %s by %s.", strings.Join(t.Schemes, ", "), plural(len(t.KeyIDs), "key", "keys")+" ("+list(t.KeyIDs, 5)+")")
+			a.note("Signed with %s by %s.", strings.Join(t.Schemes, ", "), counted.Of(len(t.KeyIDs), "key", "keys")+" ("+list(t.KeyIDs, 5)+")")
 		}
 	}
 	if t.Disagree > 0 {
-		a.warn("%s: attempts of one number have different digests, or the event was stored with different data.", plural(t.Disagree, "attempt disagrees", "attempts disagree"))
+		a.warn("%s: attempts of one number have different digests, or the event was stored with different data.", counted.Of(t.Disagree, "attempt disagrees", "attempts disagree"))
 	}
 	if t.NoData > 0 {
-		a.warn("%s of an event whose record is missing: its data's digest is not known.", plural(t.NoData, "attempt is", "attempts are"))
+		a.warn("%s of an event whose record is missing: its data's digest is not known.", counted.Of(t.NoData, "attempt is", "attempts are"))
 	}
 	return Integrity{Answer: a, Totals: t}
 }
@@ -175,20 +177,20 @@ func OfControls(f Filter, days []Day, changes []Change, moreChanges uint64) Cont
 	}
 	if len(days) > 0 {
 		a.note("%s on record: %s, %s, %s, %s, %s.",
-			plural(len(days), "day is", "days are"), plural(s.Delivered, "delivery made", "deliveries made"), plural(s.Checkpoints, "checkpoint signed", "checkpoints signed"),
-			plural(s.ConformanceChecks, "conformance check", "conformance checks"), plural(s.EscalationTests, "test of channels", "tests of channels"), plural(s.AlarmsRaised, "alarm raised", "alarms raised"))
+			counted.Of(len(days), "day is", "days are"), counted.Of(s.Delivered, "delivery made", "deliveries made"), counted.Of(s.Checkpoints, "checkpoint signed", "checkpoints signed"),
+			counted.Of(s.ConformanceChecks, "conformance check", "conformance checks"), counted.Of(s.EscalationTests, "test of channels", "tests of channels"), counted.Of(s.AlarmsRaised, "alarm raised", "alarms raised"))
 	}
 	if n := uint64(len(changes)) + moreChanges; n > 0 {
-		a.note("%s of the configuration, each with who made it.", plural(n, "change", "changes"))
+		a.note("%s of the configuration, each with who made it.", counted.Of(n, "change", "changes"))
 	}
 	if s.LedgerGaps > 0 {
-		a.warn("%s in LEDGER: messages were lost before they reached ClickHouse.", plural(s.LedgerGaps, "gap", "gaps"))
+		a.warn("%s in LEDGER: messages were lost before they reached ClickHouse.", counted.Of(s.LedgerGaps, "gap", "gaps"))
 	}
 	if s.NotToldInTime > 0 {
-		a.warn("The watchdog put on record %s that nobody was told of within 5 minutes.", plural(s.NotToldInTime, "failure", "failures"))
+		a.warn("The watchdog put on record %s that nobody was told of within 5 minutes.", counted.Of(s.NotToldInTime, "failure", "failures"))
 	}
 	if s.AttemptsUnknown > 0 {
-		a.warn("%s: a process died during the request.", plural(s.AttemptsUnknown, "attempt has an unknown outcome", "attempts have an unknown outcome"))
+		a.warn("%s: a process died during the request.", counted.Of(s.AttemptsUnknown, "attempt has an unknown outcome", "attempts have an unknown outcome"))
 	}
 	var none_ []string
 	if s.Checkpoints == 0 {

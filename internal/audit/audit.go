@@ -170,11 +170,3 @@ func query(view string, f Filter) string {
 func quote(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "\r", `\r`, "\x00", `\0`).Replace(s) + "'"
 }
-
-// plural says "1 event", "2 events".
-func plural[N int | int64 | uint64](n N, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/counted"
 )
 
 // What can be wrong with a delivery, or with the ledger's order.
@@ -169,20 +171,20 @@ func NewCompleteness(f Filter, e Events, rows []Balance, mismatches []Mismatch, 
 	if e == (Events{}) && len(rows) == 0 {
 		note("Nothing is on record: %s.", f)
 	} else {
-		note("%s accepted, %d unmatched, %d rejected.", plural(e.Accepted, "event", "events"), e.Unmatched, e.Rejected)
-		note("%s owed = %d delivered + %d dead-lettered + %d cancelled + %d pending%s.", plural(t.Accepted, "delivery", "deliveries"),
+		note("%s accepted, %d unmatched, %d rejected.", counted.Of(e.Accepted, "event", "events"), e.Unmatched, e.Rejected)
+		note("%s owed = %d delivered + %d dead-lettered + %d cancelled + %d pending%s.", counted.Of(t.Accepted, "delivery", "deliveries"),
 			t.Delivered, t.DeadLettered, t.Cancelled, t.Pending, unless(t.NotOwed == 0, fmt.Sprintf(" + %d not on record as owed", t.NotOwed)))
 	}
 	if t.BegunRetired > 0 {
 		note("%s begun in a month that has been retired, so the beginning is not on record; counted here alone.",
-			plural(t.BegunRetired, "delivery was", "deliveries were"))
+			counted.Of(t.BegunRetired, "delivery was", "deliveries were"))
 	}
 	if t.AttemptsUnknown > 0 {
-		note("%s an outcome that is unknown: a process died during the request. Each is on record with its number.", plural(t.AttemptsUnknown, "attempt has", "attempts have"))
+		note("%s an outcome that is unknown: a process died during the request. Each is on record with its number.", counted.Of(t.AttemptsUnknown, "attempt has", "attempts have"))
 	}
 	if compared != nil {
-		note("LEDGER holds messages %d to %d: %s the same in ClickHouse, byte for byte (%d messages state a record again).",
-			compared.FirstSeq, compared.LastSeq, plural(compared.Records, "record is", "records are"), compared.Restated)
+		note("LEDGER holds messages %d to %d: %s the same in ClickHouse, byte for byte (%s a record again).",
+			compared.FirstSeq, compared.LastSeq, counted.Of(compared.Records, "record is", "records are"), counted.Of(compared.Restated, "message states", "messages state"))
 	}
 	if !c.Balanced {
 		note("%s", c.unbalanced())
@@ -194,7 +196,7 @@ func NewCompleteness(f Filter, e Events, rows []Balance, mismatches []Mismatch, 
 
 // unbalanced says how much does not match.
 func (c Completeness) unbalanced() string {
-	return fmt.Sprintf("NOT balanced: %s.", plural(uint64(len(c.Mismatches))+c.More, "mismatch", "mismatches"))
+	return fmt.Sprintf("NOT balanced: %s.", counted.Of(uint64(len(c.Mismatches))+c.More, "mismatch", "mismatches"))
 }
 
 func unless(cond bool, s string) string {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/audit"
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/process"
 )
@@ -22,7 +23,7 @@ is not as a whole ledger has it, and what is missing. With --nats-url, also comp
 the stream LEDGER with ClickHouse, record for record, as far as LEDGER goes back.
 Exit status 1 when something does not match.`,
 		Example: "  waybill audit completeness --from 2026-10-01 --to 2026-11-01\n  waybill audit completeness --nats-url nats://nats:4222 --clickhouse clickhouse://auditor@ch:9000",
-		Args:    cobra.NoArgs}
+		Args:    process.NoArgs}
 	q.bind(c.Flags(), "data", "accepted")
 	c.Flags().DurationVar(&patience, "sink-wait", 15*time.Second, "with --nats-url: how long the sink gets to write what LEDGER holds")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -41,7 +42,7 @@ Exit status 1 when something does not match.`,
 				return err
 			}
 			if !answer.Balanced {
-				return fmt.Errorf("the ledger is not complete: %d mismatches; each is named in the answer", uint64(len(answer.Mismatches))+answer.More)
+				return fmt.Errorf("the ledger is not complete: %s; each is named in the answer", counted.Of(uint64(len(answer.Mismatches))+answer.More, "mismatch", "mismatches"))
 			}
 			return nil
 		})

@@ -23,7 +23,7 @@ func auditAttempts(s stdio) *cobra.Command {
 A gap is shown as a gap: an attempt whose outcome is unknown because a process died
 during it, and a number that is not on record.`,
 		Example: "  waybill audit attempts " + anEvent + "\n  waybill audit attempts " + anEvent + " -o csv > attempts.csv",
-		Args:    oneArg("event id", "waybill audit attempts "+anEvent)}
+		Args:    process.OneArg("event id", "waybill audit attempts "+anEvent)}
 	q.bind(c.Flags(), "data", "attempted")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		q.filter.EventID = args[0]

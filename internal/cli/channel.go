@@ -57,7 +57,7 @@ again; a webhook without one gets one, which is printed this once.`,
     --from waybill@example.com --to oncall@example.com,lead@example.com
   waybill channel create ann --kind sms --account AC0123 --secret @token.txt --from +15005550006 --to +15005550009
   waybill channel create desk --kind webhook --url https://desk.example.com/waybill`,
-		Args: oneArg("name", "waybill channel create oncall-chat --kind slack --secret @slack-url.txt"),
+		Args: process.OneArg("name", "waybill channel create oncall-chat --kind slack --secret @slack-url.txt"),
 	}
 	f.bind(c.Flags())
 	f.target.bindEgress(c.Flags())
@@ -135,7 +135,7 @@ func printChannels(s stdio, out format, list []control.Channel) error {
 func channelShow(s stdio) *cobra.Command {
 	var f askFlags
 	c := &cobra.Command{Use: "show NAME", Short: "Show a channel", Long: "Show a channel, without its secret.",
-		Example: "  waybill channel show oncall-chat", Args: oneArg("name", "waybill channel show oncall-chat")}
+		Example: "  waybill channel show oncall-chat", Args: process.OneArg("name", "waybill channel show oncall-chat")}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.Channel, error) {
@@ -151,7 +151,7 @@ func channelUpdate(s stdio) *cobra.Command {
 	c := &cobra.Command{Use: "update NAME", Short: "Change settings of a channel",
 		Long:    "Change the settings that are named; the others stay. It takes effect at the next try.",
 		Example: "  waybill channel update oncall-chat --secret @new-url.txt --reason 'moved to another workspace'",
-		Args:    oneArg("name", "waybill channel update oncall-chat --secret @new-url.txt")}
+		Args:    process.OneArg("name", "waybill channel update oncall-chat --secret @new-url.txt")}
 	f.bind(c.Flags())
 	f.target.bindEgress(c.Flags())
 	f.target.bindKeys(c.Flags())
@@ -203,7 +203,7 @@ func channelDelete(s stdio) *cobra.Command {
 	var f changeFlags
 	c := &cobra.Command{Use: "delete NAME", Short: "End a channel",
 		Long:    "End a channel. One that an escalation policy names is refused.",
-		Example: "  waybill channel delete oncall-chat --reason 'the team uses the pager'", Args: oneArg("name", "waybill channel delete oncall-chat")}
+		Example: "  waybill channel delete oncall-chat --reason 'the team uses the pager'", Args: process.OneArg("name", "waybill channel delete oncall-chat")}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.Channel, error) {
@@ -217,12 +217,13 @@ func channelTest(s stdio) *cobra.Command {
 	var f changeFlags
 	c := &cobra.Command{Use: "test NAME", Short: "Send a test message through a channel",
 		Long:    "Send a test message through a channel, from this machine, and say what came of it. Exit status 1 when it did not arrive.",
-		Example: "  waybill channel test oncall-chat", Args: oneArg("name", "waybill channel test oncall-chat")}
+		Example: "  waybill channel test oncall-chat", Args: process.OneArg("name", "waybill channel test oncall-chat")}
 	f.askFlags.bind(c.Flags())
 	bindActor(c.Flags(), &f.actor)
 	f.target.bindEgress(c.Flags())
 	f.target.bindKeys(c.Flags())
 	f.target.proxy.Bind(c.Flags())
+	f.target.redaction.BindPolicy(c.Flags())
 	c.Flags().StringVar(&f.target.caFile, "ca-file", "", "certificates (PEM) that servers are verified with, besides the system's")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.ChannelTest, error) {

@@ -154,7 +154,7 @@ const anEvent = "evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"
 func deadletterShow(s stdio) *cobra.Command {
 	var o oneDeadLetter
 	c := &cobra.Command{Use: "show EVENT", Short: "Show a dead letter", Long: "Show a dead letter: why, who was told when, who owns it, and its clock.",
-		Example: "  waybill deadletter show " + anEvent, Args: oneArg("event id", "waybill deadletter show "+anEvent)}
+		Example: "  waybill deadletter show " + anEvent, Args: process.OneArg("event id", "waybill deadletter show "+anEvent)}
 	o.bind(c, "")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return o.run(c, s, args, func(ctx context.Context, ctl *control.Control) (control.DeadLetter, error) {
@@ -172,7 +172,7 @@ func deadletterAck(s stdio) *cobra.Command {
 it stop where it is alone in its incident; where it is not, take the incident:
 waybill escalation ack.`,
 		Example: "  waybill deadletter ack " + anEvent + " --by ann@example.com --note 'calling the lab'",
-		Args:    oneArg("event id", "waybill deadletter ack "+anEvent+" --by ann@example.com")}
+		Args:    process.OneArg("event id", "waybill deadletter ack "+anEvent+" --by ann@example.com")}
 	o.bind(c, "who takes it (required)")
 	c.Flags().StringVar(&note, "note", "", "for the record")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -193,7 +193,7 @@ func deadletterResolve(s stdio) *cobra.Command {
 		Long: `Put on record that a dead letter is settled, by whom and why: told by phone, or void.
 To deliver it after all, replay it: waybill replay event.`,
 		Example: "  waybill deadletter resolve " + anEvent + " --by ann@example.com --reason 'told the ward by phone'",
-		Args:    oneArg("event id", "waybill deadletter resolve "+anEvent+" --by ann@example.com --reason 'told the ward by phone'")}
+		Args:    process.OneArg("event id", "waybill deadletter resolve "+anEvent+" --by ann@example.com --reason 'told the ward by phone'")}
 	o.bind(c, "who settles it (required)")
 	c.Flags().StringVar(&reason, "reason", "", "how, or why it is void, for the record (required)")
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/process"
 )
 
@@ -155,7 +156,7 @@ func deliveryWait(s stdio) *cobra.Command {
 		Long: `Wait until every delivery of an event has ended, delivered or not, and list them.
 Exit status 1 when that takes longer than --timeout.`,
 		Example: "  waybill delivery wait evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --timeout 30s -o json",
-		Args:    oneArg("event id", "waybill delivery wait evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
+		Args:    process.OneArg("event id", "waybill delivery wait evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
 	f.bind(c.Flags())
 	c.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait")
@@ -221,9 +222,9 @@ func ended(ctx context.Context, ctl *control.Control, event string) (list []cont
 	}
 	switch {
 	case len(list) < e.Endpoints:
-		return nil, fmt.Sprintf("%d of %d deliveries are not in the ledger yet", e.Endpoints-len(list), e.Endpoints), nil
+		return nil, fmt.Sprintf("%d of %s not in the ledger yet", e.Endpoints-len(list), counted.Of(e.Endpoints, "delivery is", "deliveries are")), nil
 	case pending > 0:
-		return nil, fmt.Sprintf("%d of %d deliveries are still pending", pending, len(list)), nil
+		return nil, fmt.Sprintf("%d of %s still pending", pending, counted.Of(len(list), "delivery is", "deliveries are")), nil
 	}
 	return list, "", nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/record"
 )
@@ -22,7 +23,7 @@ func deliveryShow(s stdio) *cobra.Command {
 		Use: "show EVENT", Short: "Show every attempt made for an event",
 		Long:    "Show the deliveries of an event, each with all attempts on record. As JSON: a list, or with --endpoint that one delivery.",
 		Example: "  waybill delivery show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K\n  waybill delivery show order-17 --endpoint ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K -o json",
-		Args:    oneArg("event id", "waybill delivery show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
+		Args:    process.OneArg("event id", "waybill delivery show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
 	f.bind(c.Flags())
 	c.Flags().StringVar(&endpoint, "endpoint", "", "the delivery to this endpoint only")
@@ -73,7 +74,7 @@ func showAll(ctx context.Context, ctl *control.Control, s stdio, out format, eve
 			return printJSON(s.out, []control.DeliveryDetails{})
 		}
 		if e.Endpoints > 0 {
-			return fmt.Errorf("event %s is owed to %d endpoints, whose deliveries are not in the ledger yet; try again in a moment", event, e.Endpoints)
+			return fmt.Errorf("event %s is owed to %s, and that is not in the ledger yet; try again in a moment", event, counted.Of(e.Endpoints, "endpoint", "endpoints"))
 		}
 		return fmt.Errorf("event %s has no deliveries: it is on record as %s %s; see: waybill event show %s", event, e.State, e.Reason, event)
 	}

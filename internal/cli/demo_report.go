@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/counted"
 )
 
 // shownEvent is the file whose event's attempts are shown in full.
@@ -38,7 +39,7 @@ func (d *demo) report(ctx context.Context) error {
 	}
 	d.look(shown)
 	if failed > 0 {
-		return fmt.Errorf("%d requests are not on record as they were received; please report this", failed)
+		return fmt.Errorf("%s not on record as received; please report this", counted.Of(failed, "request is", "requests are"))
 	}
 	return nil
 }

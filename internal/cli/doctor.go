@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/ledger/roles"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/watchdog"
@@ -44,7 +45,7 @@ alone. Exit status 1 when something is wrong; a warning is not.
 docs/watchdog.md explains each code.`,
 		Example: `  waybill doctor
   waybill doctor --nats-url nats://nats.internal:4222 --nats-monitor http://nats.internal:8222 -o json`,
-		Args: cobra.NoArgs,
+		Args: process.NoArgs,
 	}
 	f.target.bind(c.Flags(), "data")
 	f.out.bind(c.Flags())
@@ -78,7 +79,7 @@ func (f *doctorFlags) run(ctx context.Context, s stdio) error {
 		}
 	}
 	if wrong > 0 {
-		return fmt.Errorf("%d of %d checks are wrong; what to do stands beside each", wrong, len(checks))
+		return fmt.Errorf("%d of %s wrong; what to do stands beside each", wrong, counted.Of(len(checks), "check is", "checks are"))
 	}
 	return nil
 }

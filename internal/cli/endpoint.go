@@ -165,7 +165,7 @@ func endpointUpdate(s stdio) *cobra.Command {
 attempt of every delivery. --header replaces all headers. Credentials do not follow
 an endpoint to another server, or to other issuers of its certificate: give them again.`,
 		Example: "  waybill endpoint update ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --timeout 5s --policy urgent --reason 'slow since the move'",
-		Args:    oneArg("endpoint id", "waybill endpoint update ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --timeout 5s"),
+		Args:    process.OneArg("endpoint id", "waybill endpoint update ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --timeout 5s"),
 	}
 	f.bind(c.Flags())
 	set.bind(c.Flags())

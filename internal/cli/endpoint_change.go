@@ -16,7 +16,7 @@ func endpointEnable(s stdio) *cobra.Command {
 		Use: "enable ENDPOINT", Short: "Let an endpoint get events again",
 		Long:    "Let an endpoint get events again: those that are accepted from now on. What it missed can be replayed.",
 		Example: "  waybill endpoint enable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'their incident is over'",
-		Args:    oneArg("endpoint id", "waybill endpoint enable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
+		Args:    process.OneArg("endpoint id", "waybill endpoint enable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
 	f.bind(c.Flags())
 	c.RunE = f.act(s, (*control.Control).EnableEndpoint)
@@ -29,7 +29,7 @@ func endpointDisable(s stdio) *cobra.Command {
 		Use: "disable ENDPOINT", Short: "Stop an endpoint's deliveries",
 		Long:    "Stop an endpoint's deliveries: those on their way end as dead letters, and it is owed no event until it is enabled.",
 		Example: "  waybill endpoint disable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'receiver moved, ticket 4711'",
-		Args:    oneArg("endpoint id", "waybill endpoint disable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'receiver moved'"),
+		Args:    process.OneArg("endpoint id", "waybill endpoint disable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'receiver moved'"),
 	}
 	f.bind(c.Flags())
 	c.Flags().Lookup("reason").Usage = "why, for the record (required)"
@@ -49,7 +49,7 @@ func endpointDelete(s stdio) *cobra.Command {
 		Use: "delete ENDPOINT", Short: "End an endpoint for good",
 		Long:    "End an endpoint for good. What is on its way to it ends as dead letters; its history stays in the ledger.",
 		Example: "  waybill endpoint delete ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'contract ended'",
-		Args:    oneArg("endpoint id", "waybill endpoint delete ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
+		Args:    process.OneArg("endpoint id", "waybill endpoint delete ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
 	f.bind(c.Flags())
 	c.RunE = f.act(s, (*control.Control).DeleteEndpoint)
@@ -76,7 +76,7 @@ func endpointRotate(s stdio) *cobra.Command {
 		Use: "rotate-secret ENDPOINT", Short: "Add a new secret and print it, this once",
 		Long:    "Add a new secret, which signs from the next attempt on. The present one signs beside it for --overlap, so that the receiver can change over.",
 		Example: "  waybill endpoint rotate-secret ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --overlap 72h --reason 'yearly rotation'",
-		Args:    oneArg("endpoint id", "waybill endpoint rotate-secret ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
+		Args:    process.OneArg("endpoint id", "waybill endpoint rotate-secret ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
 	f.bind(c.Flags())
 	f.target.bindKeys(c.Flags())
@@ -107,7 +107,7 @@ func endpointTest(s stdio) *cobra.Command {
 		Use: "test ENDPOINT", Short: "Send a test event to one endpoint",
 		Long:    "Send an event of type " + control.TestType + " to one endpoint, whatever types it subscribes to, through the same pipeline as every other event.",
 		Example: "  waybill endpoint test ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K",
-		Args:    oneArg("endpoint id", "waybill endpoint test ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
+		Args:    process.OneArg("endpoint id", "waybill endpoint test ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
 	f.askFlags.bind(c.Flags())
 	bindActor(c.Flags(), &f.actor)

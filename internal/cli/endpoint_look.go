@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/process"
+
 	"github.com/waybill-dev/waybill/internal/control"
 )
 
@@ -38,7 +40,7 @@ func endpointShow(s stdio) *cobra.Command {
 		Use: "show ENDPOINT", Short: "Show one endpoint",
 		Long:    "Show the present revision of one endpoint, also of a deleted one.",
 		Example: "  waybill endpoint show ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K",
-		Args:    oneArg("endpoint id", "waybill endpoint show ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
+		Args:    process.OneArg("endpoint id", "waybill endpoint show ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {

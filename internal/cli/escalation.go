@@ -78,7 +78,7 @@ func escalationShow(s stdio) *cobra.Command {
 	c := &cobra.Command{Use: "show ID", Short: "Show an incident: what for, and how far each channel has come",
 		Long:    "Show an incident, by its id or by the record id of a dead letter in it.",
 		Example: "  waybill escalation show inc_5f1c9a0b3d7e2f4a6b8c\n  waybill escalation show delivery.dead_lettered/evt_1/ep_2",
-		Args:    oneArg("incident id", "waybill escalation show inc_5f1c9a0b3d7e2f4a6b8c")}
+		Args:    process.OneArg("incident id", "waybill escalation show inc_5f1c9a0b3d7e2f4a6b8c")}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.Escalation, error) {
@@ -96,7 +96,7 @@ func escalationAck(s stdio) *cobra.Command {
 acknowledgement is on record for each of its dead letters. What comes afterwards
 is an incident of its own.`,
 		Example: "  waybill escalation ack inc_5f1c9a0b3d7e2f4a6b8c --by ann@example.com --note 'calling the lab'",
-		Args:    oneArg("incident id", "waybill escalation ack inc_5f1c9a0b3d7e2f4a6b8c --by ann@example.com")}
+		Args:    process.OneArg("incident id", "waybill escalation ack inc_5f1c9a0b3d7e2f4a6b8c --by ann@example.com")}
 	f.bind(c.Flags())
 	c.Flags().StringVar(&by, "by", "", "who takes it (required)")
 	c.Flags().StringVar(&note, "note", "", "for the record and for those who were told")

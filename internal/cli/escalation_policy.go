@@ -95,7 +95,7 @@ each --window.`,
 		Example: `  waybill escalation-policy create oncall --step 0s:oncall-chat,pager --step 10m:lead
   waybill escalation-policy create labs --types 'lab_result.>' --priority 10 --step 0s:pager --step 2m:ann --repeat 5m
   waybill escalation-policy create quiet --tenant test --reasons permanently_rejected --step 0s:oncall-chat --repeat 0s`,
-		Args: oneArg("name", "waybill escalation-policy create oncall --step 0s:oncall-chat")}
+		Args: process.OneArg("name", "waybill escalation-policy create oncall --step 0s:oncall-chat")}
 	f.bind(c.Flags())
 	set.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -127,7 +127,7 @@ empty list, such as --types '', is for every one. It counts from the next dead
 letter on; incidents that began under it go on as they began.`,
 		Example: `  waybill escalation-policy update oncall --step 0s:pager --step 5m:lead --reason 'the chat is read too late'
   waybill escalation-policy update labs --types '' --repeat 0s`,
-		Args: oneArg("name", "waybill escalation-policy update oncall --step 0s:pager")}
+		Args: process.OneArg("name", "waybill escalation-policy update oncall --step 0s:pager")}
 	f.bind(c.Flags())
 	set.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -177,7 +177,7 @@ func policyList(s stdio) *cobra.Command {
 func policyShow(s stdio) *cobra.Command {
 	var f askFlags
 	c := &cobra.Command{Use: "show NAME", Short: "Show an escalation policy", Long: "Show an escalation policy.",
-		Example: "  waybill escalation-policy show oncall -o json", Args: oneArg("name", "waybill escalation-policy show oncall")}
+		Example: "  waybill escalation-policy show oncall -o json", Args: process.OneArg("name", "waybill escalation-policy show oncall")}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.EscalationPolicy, error) {
@@ -191,7 +191,7 @@ func policyDelete(s stdio) *cobra.Command {
 	var f changeFlags
 	c := &cobra.Command{Use: "delete NAME", Short: "End an escalation policy",
 		Long:    "End an escalation policy. Incidents that began under it go on as they began.",
-		Example: "  waybill escalation-policy delete oncall --reason 'replaced by labs'", Args: oneArg("name", "waybill escalation-policy delete oncall")}
+		Example: "  waybill escalation-policy delete oncall --reason 'replaced by labs'", Args: process.OneArg("name", "waybill escalation-policy delete oncall")}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.EscalationPolicy, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -178,7 +179,7 @@ func eventShow(s stdio) *cobra.Command {
 		Use: "show EVENT", Short: "Show what is on record of an event",
 		Long:    "Show what is on record of an event. The ledger holds no payloads: --content adds the event itself, for as long as the stream EVENTS keeps it.",
 		Example: "  waybill event show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K\n  waybill event show order-17 --content -o json",
-		Args:    oneArg("event id", "waybill event show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
+		Args:    process.OneArg("event id", "waybill event show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
 	f.bind(c.Flags())
 	c.Flags().BoolVar(&content, "content", false, "show the event itself too")
@@ -230,5 +231,5 @@ func dataText(e control.EventDetails) string {
 	if e.DataDigest == "" {
 		return ""
 	}
-	return fmt.Sprintf("%d bytes, sha256 %s", e.DataBytes, e.DataDigest)
+	return fmt.Sprintf("%s, sha256 %s", counted.Of(e.DataBytes, "byte", "bytes"), e.DataDigest)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -107,7 +108,7 @@ func (f *publishFlags) publishLines(ctx context.Context, ctl *control.Control, s
 	for _, l := range lines {
 		ack, err := ctl.PublishEvent(ctx, f.tenant, l.event, "")
 		if err != nil {
-			failed = fmt.Errorf("line %d: %w; the %d events before it are stored, and those with an id of their own can be published again safely", l.number, err, len(acks))
+			failed = fmt.Errorf("line %d: %w; %s stored before it; what has an id of its own can be published again safely", l.number, err, counted.Of(len(acks), "event is", "events are"))
 			break
 		}
 		acks = append(acks, ack)

@@ -31,7 +31,7 @@ whole of it, so what is not named is no longer set. It takes effect at the next
 event (deadline) and at the next attempt (policy). Of several patterns that match,
 the one that names the type most closely wins, for each setting by itself.`,
 		Example: "  " + eventTypeExample + "\n  waybill event-type set report.monthly --tenant acme --policy '{\"delays\":[\"1h\",\"6h\"]}' --reason 'ticket 4711'",
-		Args:    oneArg("pattern of event types", eventTypeExample),
+		Args:    process.OneArg("pattern of event types", eventTypeExample),
 	}
 	f.bind(c.Flags())
 	c.Flags().StringVar(&tenant, "tenant", control.DefaultTenant, "owner of the events")
@@ -88,7 +88,7 @@ func eventTypeShow(s stdio) *cobra.Command {
 		Use: "show TYPE_PATTERN", Short: "Show what is set for one pattern",
 		Long:    "Show what is set for exactly this pattern. What holds for an event is what waybill policy show says.",
 		Example: "  waybill event-type show 'lab_result.>' --tenant acme",
-		Args:    oneArg("pattern of event types", "waybill event-type show 'lab_result.>'"),
+		Args:    process.OneArg("pattern of event types", "waybill event-type show 'lab_result.>'"),
 	}
 	f.bind(c.Flags())
 	c.Flags().StringVar(&tenant, "tenant", control.DefaultTenant, "owner of the events")
@@ -110,7 +110,7 @@ func eventTypeDelete(s stdio) *cobra.Command {
 		Use: "delete TYPE_PATTERN", Short: "End what is set for one pattern",
 		Long:    "End what is set for one pattern. A deadline that was promised stands; the policy of what is on its way changes at its next attempt.",
 		Example: "  waybill event-type delete 'lab_result.>' --reason 'moved to the endpoints'",
-		Args:    oneArg("pattern of event types", "waybill event-type delete 'lab_result.>'"),
+		Args:    process.OneArg("pattern of event types", "waybill event-type delete 'lab_result.>'"),
 	}
 	f.bind(c.Flags())
 	c.Flags().StringVar(&tenant, "tenant", control.DefaultTenant, "owner of the events")

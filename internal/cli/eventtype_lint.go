@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/payloadlint"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/redact"
@@ -48,7 +49,7 @@ languages, by the form and check digits of values, by size. It looks at a sample
 or at the newest events in the stream EVENTS. No value is ever printed.
 With --strict, a sure warning makes the exit status 1.`,
 		Example: "  " + lintExample + "\n  waybill event-type lint --events 500 -o json",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    process.AtMostOneArg("pattern of event types", lintExample),
 	}
 	f.target.bind(c.Flags(), "data")
 	f.out.bind(c.Flags())
@@ -155,7 +156,7 @@ func (f *lintFlags) report(s stdio, l *payloadlint.Lint) error {
 		return err
 	}
 	if f.strict && sure > 0 {
-		return errors.New(strconv.Itoa(sure) + " places carry personal data or secrets; send references instead, or run without --strict")
+		return errors.New(counted.Of(sure, "place carries", "places carry") + " personal data or secrets; send references instead, or run without --strict")
 	}
 	return nil
 }
@@ -173,5 +174,5 @@ func (f *lintFlags) print(s stdio, r lintReport) error {
 		t.add(w.EventType, clip(w.Path, 60), w.Kind, sure, strconv.Itoa(w.Events), w.Why)
 		t.note(w.Advice)
 	}
-	return t.write(s.out, fmt.Sprintf("%d events looked at: nothing that looks like personal data or secrets", r.Looked))
+	return t.write(s.out, counted.Of(r.Looked, "event", "events")+" looked at: nothing that looks like personal data or secrets")
 }

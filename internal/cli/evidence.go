@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/evidence"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/wholefile"
@@ -46,7 +47,7 @@ Records that no checkpoint covers yet are waited for; what none covers after --w
 is left out, and the file says so.`,
 		Example: `  waybill evidence export order-17 --out order-17.evidence.json
   waybill evidence export order-17 --tenant acme --endpoint ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --wait 2m > evidence.json`,
-		Args: oneArg("event id", "waybill evidence export order-17 --out order-17.evidence.json"),
+		Args: process.OneArg("event id", "waybill evidence export order-17 --out order-17.evidence.json"),
 	}
 	f.target.bind(c.Flags(), "data")
 	f.out.bind(c.Flags())
@@ -87,7 +88,7 @@ func (f *exportFlags) export(ctx context.Context, s stdio, l control.EvidenceSou
 		return err
 	}
 	if n := len(e.Statement.Uncovered); n > 0 {
-		fmt.Fprintf(s.err, "waybill: no checkpoint covers %d of the %d records yet; they are left out, and the file says so; export again in a minute\n", n, n+len(e.Records))
+		fmt.Fprintf(s.err, "waybill: no checkpoint covers %d of the %s yet; what is not covered is left out, and the file says so; export again in a minute\n", n, counted.Of(n+len(e.Records), "record", "records"))
 	}
 	if f.to == "" {
 		_, err := s.out.Write(b)
@@ -104,8 +105,8 @@ func (f *exportFlags) export(ctx context.Context, s stdio, l control.EvidenceSou
 		return printJSON(s.out, map[string]any{"file": f.to, "tenant": e.Subject.Tenant, "event_id": e.Subject.EventID, "endpoint_id": e.Subject.EndpointID,
 			"records": len(e.Records), "uncovered": len(e.Statement.Uncovered), "origin": tree.Origin, "size": tree.Size, "bytes": len(b)})
 	}
-	_, err = fmt.Fprintf(s.out, "%s  %d records of event %s, proven by the checkpoint of %s over %d records\nverify it anywhere with: waybill evidence verify %s --key ledger.pub\nledger.pub is what waybill ledger key show prints\n",
-		f.to, len(e.Records), printable(e.Subject.EventID), printable(tree.Origin), tree.Size, f.to)
+	_, err = fmt.Fprintf(s.out, "%s  %s of event %s, proven by the checkpoint of %s over %s\nverify it anywhere with: waybill evidence verify %s --key ledger.pub\nledger.pub is what waybill ledger key show prints\n",
+		f.to, counted.Of(len(e.Records), "record", "records"), printable(e.Subject.EventID), printable(tree.Origin), counted.Of(tree.Size, "record", "records"), f.to)
 	return err
 }
 

@@ -12,6 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/process"
+
 	"github.com/waybill-dev/waybill/internal/evidence"
 	"github.com/waybill-dev/waybill/internal/record"
 )
@@ -27,7 +30,7 @@ becomes one page that needs nothing besides, for the screen and for paper. With 
 the file is verified first and the page says so; without, it says that it was not.`,
 		Example: `  waybill evidence show order-17.evidence.json
   waybill evidence show order-17.evidence.json --key ledger.pub --html order-17.html`,
-		Args: oneArg("file", "waybill evidence show order-17.evidence.json"),
+		Args: process.OneArg("file", "waybill evidence show order-17.evidence.json"),
 	}
 	out.bind(c.Flags())
 	keys.bind(c.Flags())
@@ -92,7 +95,7 @@ func printStory(w io.Writer, file string, r *evidence.Report) error {
 	f.add("event", r.Subject.EventID)
 	f.add("tenant", r.Subject.Tenant)
 	f.add("verdict", verdict(r))
-	f.add("ledger", fmt.Sprintf("%s, checkpoint over %d records", r.Origin, r.Size))
+	f.add("ledger", fmt.Sprintf("%s, checkpoint over %s", r.Origin, counted.Of(r.Size, "record", "records")))
 	f.add("exported", spaced(moment(r.Statement.ExportedAt), "by "+r.Statement.ExportedBy+" with "+r.Statement.Software))
 	if err := f.write(w); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/evidence"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/pkg/envelope"
@@ -73,12 +74,13 @@ func evidenceVerify(s stdio) *cobra.Command {
 		Long: `Check a file of evidence with nothing but the ledger's public key, and say in plain
 words what it proves and what it does not. A file in which a single bit was changed
 is rejected. --payload is the event's data, a whole event, or a request's body: it is
-compared with the digests on record.
+compared with the digests on record. A payload that is another one is said apart: the
+file is proven all the same.
 
-Exit status: 0 proven, 1 not proven, 2 wrong use.`,
+Exit status: 0 proven, 1 not proven or another payload, 2 wrong use.`,
 		Example: `  waybill evidence verify order-17.evidence.json --key ledger.pub
   waybill evidence verify order-17.evidence.json --key ledger.pub --witness-key witness.pub --payload body.json -o json`,
-		Args: oneArg("file", "waybill evidence verify order-17.evidence.json --key ledger.pub"),
+		Args: process.OneArg("file", "waybill evidence verify order-17.evidence.json --key ledger.pub"),
 	}
 	out.bind(c.Flags())
 	keys.bind(c.Flags())
@@ -112,6 +114,9 @@ Exit status: 0 proven, 1 not proven, 2 wrong use.`,
 		if err == nil && !r.Proven {
 			err = fmt.Errorf("%s is not proven: %s; ask for the file again, and for the key by another way", args[0], printable(first(r.Problems...)))
 		}
+		if err == nil && r.Payload == evidence.PayloadDiffers {
+			err = fmt.Errorf("%s is proven, and %s is not what was sent: %s; ask whoever gave you the payload for the bytes as they were received", args[0], payload, r.PayloadProblem)
+		}
 		return err
 	}
 	return c
@@ -128,7 +133,7 @@ func printReport(w io.Writer, file string, r *evidence.Report) error {
 	f.add("endpoint", r.Subject.EndpointID)
 	f.add("ledger", r.Origin)
 	if r.Size > 0 {
-		f.add("checkpoint", fmt.Sprintf("over %d records, root %s", r.Size, r.Root))
+		f.add("checkpoint", fmt.Sprintf("over %s, root %s", counted.Of(r.Size, "record", "records"), r.Root))
 	}
 	f.add("signed by", r.SignedBy)
 	f.add("verdict", verdict(r))
@@ -137,6 +142,9 @@ func printReport(w io.Writer, file string, r *evidence.Report) error {
 	}
 	var b strings.Builder
 	section(&b, "Wrong with it", r.Problems)
+	if r.Proven && r.PayloadProblem != "" {
+		section(&b, "Wrong with the payload, not with the file", []string{r.PayloadProblem})
+	}
 	for i := 0; i < len(r.Claims); {
 		about, texts := r.Claims[i].About, []string{}
 		for ; i < len(r.Claims) && r.Claims[i].About == about; i++ {
@@ -158,6 +166,8 @@ func aboutText(about string) string {
 
 func verdict(r *evidence.Report) string {
 	switch {
+	case r.Proven && r.Payload == evidence.PayloadDiffers:
+		return "PROVEN: the file is as it was signed; the PAYLOAD given is NOT what was sent"
 	case r.Proven:
 		return "PROVEN"
 	case len(r.Problems) > 0:

@@ -32,7 +32,7 @@ ClickHouse drops months, and a record's neighbours cost little. The command retu
 once the hold is in ClickHouse: from then on it is in force.`,
 		Example: `  waybill hold add --event evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --actor ann@example.com --reason 'case 7'
   waybill hold add --tenant acme --from 2021-01-01 --to 2022-01-01 --actor ann@example.com --reason 'audit'`,
-		Args: cobra.NoArgs,
+		Args: process.NoArgs,
 	}
 	f.bind(c.Flags())
 	c.Flags().StringVar(&h.Event, "event", "", "this event")
@@ -125,7 +125,7 @@ func holdList(s stdio) *cobra.Command {
 	var f askFlags
 	var all bool
 	c := &cobra.Command{Use: "list", Short: "List the legal holds in force",
-		Long: "List the legal holds in force, as the ledger has them; with --all also those that were released.", Args: cobra.NoArgs,
+		Long: "List the legal holds in force, as the ledger has them; with --all also those that were released.", Args: process.NoArgs,
 		Example: "  waybill hold list\n  waybill hold list --all -o json"}
 	f.bind(c.Flags())
 	c.Flags().BoolVar(&all, "all", false, "also those that were released")
@@ -164,7 +164,7 @@ const aHold = "hold_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"
 func holdShow(s stdio) *cobra.Command {
 	var f askFlags
 	c := &cobra.Command{Use: "show HOLD", Short: "Show a legal hold", Long: "Show a legal hold: what it covers, who put it in force and why, and who released it.",
-		Example: "  waybill hold show " + aHold, Args: oneArg("hold id", "waybill hold show "+aHold)}
+		Example: "  waybill hold show " + aHold, Args: process.OneArg("hold id", "waybill hold show "+aHold)}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := f.out.check(); err != nil {
@@ -200,7 +200,7 @@ func holdRelease(s stdio) *cobra.Command {
 	c := &cobra.Command{Use: "release HOLD", Short: "End a legal hold",
 		Long:    "End a legal hold, in the name of a person and for a reason. Nothing is dropped by it: waybill ledger retire does that.",
 		Example: "  waybill hold release " + aHold + " --actor ann@example.com --reason 'case closed'",
-		Args:    oneArg("hold id", "waybill hold release "+aHold+" --actor ann@example.com --reason 'case closed'")}
+		Args:    process.OneArg("hold id", "waybill hold release "+aHold+" --actor ann@example.com --reason 'case closed'")}
 	f.bind(c.Flags())
 	c.Flags().StringVar(&actor, "actor", "", "who does this, for the record (required)")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record (required)")

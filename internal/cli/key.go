@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/sealed"
 )
 
@@ -185,19 +186,19 @@ func resealCommand(s stdio, short, long, example string) *cobra.Command {
 			if f.out == "json" {
 				err = printJSON(s.out, done)
 			} else {
-				_, err = fmt.Fprintf(s.out, "%d endpoints and %d channels are sealed under key %s, %d and %d of them anew\n",
-					done.Sealed, done.Channels.Sealed, done.KeyID, len(done.Resealed), len(done.Channels.Resealed))
+				_, err = fmt.Fprintf(s.out, "%s and %s are sealed under key %s, %d and %d of them anew\n",
+					counted.Of(done.Sealed, "endpoint", "endpoints"), counted.Of(done.Channels.Sealed, "channel", "channels"), done.KeyID, len(done.Resealed), len(done.Channels.Resealed))
 			}
-			return firstError(err, notResealed("endpoints", done.Failed), notResealed("channels", done.Channels.Failed))
+			return firstError(err, notResealed("endpoint", done.Failed), notResealed("channel", done.Channels.Failed))
 		})
 	}
 	return c
 }
 
-func notResealed(what string, failed map[string]string) error {
+func notResealed(one string, failed map[string]string) error {
 	if len(failed) == 0 {
 		return nil
 	}
 	name := slices.Sorted(maps.Keys(failed))[0]
-	return fmt.Errorf("%d %s could not be resealed, keep the keys that they need; one of them, %s: %s", len(failed), what, name, strings.TrimSpace(failed[name]))
+	return fmt.Errorf("%s could not be resealed, keep every key that is needed; one of them, %s: %s", counted.Of(len(failed), one, one+"s"), name, strings.TrimSpace(failed[name]))
 }

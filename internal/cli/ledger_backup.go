@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/allinone"
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/ledger/roles"
 	"github.com/waybill-dev/waybill/internal/process"
 )
@@ -30,7 +31,7 @@ as S3('https://…/ledger', 'KEY', 'SECRET') or Disk('backups', 'ledger').
 Streams and keys are backed up apart: see docs/backup.md.`,
 		Example: "  waybill ledger backup --to /backups/ledger-2026-08-19\n" +
 			"  waybill ledger backup --clickhouse clickhouse://backup:PASSWORD@ch:9000/waybill --to \"Disk('backups', 'ledger')\"",
-		Args: cobra.NoArgs,
+		Args: process.NoArgs,
 	}
 	t.bind(c.Flags(), "data")
 	out.bind(c.Flags())
@@ -103,7 +104,7 @@ DATA/clickhouse away first. At the next start the ledger sink reads what the bac
 lacks from LEDGER; what that lacks too becomes a ledger.gap on record, and an alarm.
 A server of yours restores with RESTORE DATABASE: see docs/backup.md.`,
 		Example: "  waybill ledger restore --from /backups/ledger-2026-08-19 --data ./waybill-data",
-		Args:    cobra.NoArgs,
+		Args:    process.NoArgs,
 	}
 	out.bind(c.Flags())
 	c.Flags().StringVar(&data, "data", defaultData, "data directory of waybill up, which must not run")
@@ -125,7 +126,7 @@ A server of yours restores with RESTORE DATABASE: see docs/backup.md.`,
 		if out == "json" {
 			return printJSON(s.out, map[string]uint64{"records": n})
 		}
-		_, err = fmt.Fprintf(s.out, "%d records are restored; start waybill up, and the ledger sink adds what LEDGER still has\n", n)
+		_, err = fmt.Fprintf(s.out, "%s restored; start waybill up, and the ledger sink adds what LEDGER still has\n", counted.Of(n, "record is", "records are"))
 		return err
 	}
 	return c

@@ -63,7 +63,7 @@ goes, by whom and why, is on record first; hashes and checkpoints stay, so what 
 can be verified. Interrupted, run it again. docs/custody.md says more.`,
 		Example: `  waybill ledger retire
   waybill ledger retire --before 2019-01 --confirm --actor ann@example.com --reason 'yearly retirement'`,
-		Args: cobra.NoArgs,
+		Args: process.NoArgs,
 	}
 	f.target.bind(c.Flags(), "data")
 	f.out.bind(c.Flags())

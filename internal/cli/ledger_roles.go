@@ -31,7 +31,7 @@ func ledgerRoles(s stdio) *cobra.Command {
 (--print-sql) or as a users file for one (--print-xml). The embedded engine of
 waybill up has these users by itself. docs/custody.md says more.`,
 		Example: "  waybill ledger roles\n  waybill ledger roles --print-sql > roles.sql",
-		Args:    cobra.NoArgs,
+		Args:    process.NoArgs,
 	}
 	out.bind(c.Flags())
 	c.Flags().BoolVar(&sql, "print-sql", false, "print SQL that makes the users on a server")
@@ -90,7 +90,7 @@ func ledgerDSN(s stdio) *cobra.Command {
 whoever may read the data directory. Without a role's password, any program on this
 machine asks as an analyst, as user "default".`,
 		Example: "  waybill ledger dsn --role analyst\n  waybill ledger dsn --role auditor --http",
-		Args:    cobra.NoArgs,
+		Args:    process.NoArgs,
 	}
 	t.bind(c.Flags(), "data")
 	out.bind(c.Flags())
@@ -183,7 +183,7 @@ user may not, so that nobody who gets its password can change a record. It can b
 run again, and does nothing when the schema is up to date. waybill up does this by
 itself.`,
 		Example: "  waybill ledger migrate --clickhouse clickhouse://migrator:PASSWORD@ch.internal:9000/waybill",
-		Args:    cobra.NoArgs,
+		Args:    process.NoArgs,
 	}
 	out.bind(c.Flags())
 	c.Flags().StringVar(&dsn, "clickhouse", "", "ClickHouse DSN of a user who may change the schema, clickhouse://user:password@host:9000/database (required)")

@@ -52,7 +52,7 @@ Exit status: 0 good, 1 something is wrong, 2 wrong use.`,
   waybill ledger verify --clickhouse clickhouse://auditor:secret@ch:9000 --key ledger.pub --checkpoint monday.txt
   waybill ledger verify --key ledger.pub --from 1000000 --to 2000000 -o json
   waybill ledger verify --key ledger.pub --state verify.state   # after Ctrl-C, the same command goes on`,
-		Args: cobra.NoArgs,
+		Args: process.NoArgs,
 	}
 	f.target.bind(c.Flags(), "data")
 	f.out.bind(c.Flags())

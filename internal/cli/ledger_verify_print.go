@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/verify"
 )
 
@@ -29,14 +30,20 @@ func printVerified(w io.Writer, r verify.Report) error {
 		}
 	}
 	line("\nChecked:")
-	line("  records      %d rows, %s, each hashed and %d columns compared with its bytes%s", r.Read, indices(r.First, r.End), r.Columns, rate(r))
+	if a := r.Asked; a != nil && (a.From != r.First || a.Until != r.End) {
+		line("  asked for    %s; whole tiles of 256 are checked: %s", indices(a.From, a.Until), indices(r.First, r.End))
+	}
+	line("  records      %s, %s, each hashed and %d columns compared with its bytes%s", counted.Of(r.Read, "row", "rows"), indices(r.First, r.End), r.Columns, rate(r))
+	if r.Reached != nil {
+		line("               and %s, only to compare with the checkpoint behind", indices(r.Reached.From, r.Reached.Until))
+	}
 	if r.ResumedAt > 0 {
 		line("               the records before %d were read by the run that was interrupted", r.ResumedAt)
 	}
 	line("  checkpoints  %d known, %d signed by a key that was given, %d from outside of the database; %d agree",
 		r.Checkpoints.Known, r.Checkpoints.Signed, r.Checkpoints.Outside, r.Checkpoints.Agreed)
 	if c := r.Last; c != nil {
-		line("               the last that agrees: %d records, %s, root %s", c.Size, stamp(c.At), c.Root)
+		line("               the last that agrees: %s, %s, root %s", counted.Of(c.Size, "record", "records"), stamp(c.At), c.Root)
 		line("               found in %s%s", strings.Join(c.Sources, ", "), signers(*c))
 	}
 	for _, k := range r.Keys {
@@ -46,7 +53,7 @@ func printVerified(w io.Writer, r verify.Report) error {
 		line("  definitions  %d tables and views, policies that hide rows", r.Schema.Objects)
 	}
 	if r.Stream != nil {
-		line("  LEDGER       sequences %d to %d, %d records byte for byte", r.Stream.First, r.Stream.Last, r.Stream.Compared)
+		line("  LEDGER       sequences %d to %d, %s byte for byte", r.Stream.First, r.Stream.Last, counted.Of(r.Stream.Compared, "record", "records"))
 	}
 	for _, x := range r.Retired {
 		line("  retired      %s, by %s on %s (record %d); their hashes are still proven", indices(x.First, x.Last+1), x.By, stamp(x.At), x.Idx)
@@ -60,11 +67,7 @@ func printVerified(w io.Writer, r verify.Report) error {
 func ledgerVerdict(r verify.Report) string {
 	switch {
 	case !r.Good:
-		n := uint64(len(r.Findings)) + r.Dropped
-		if n == 1 {
-			return "NOT GOOD: 1 finding."
-		}
-		return fmt.Sprintf("NOT GOOD: %d findings.", n)
+		return "NOT GOOD: " + counted.Of(uint64(len(r.Findings))+r.Dropped, "finding", "findings") + "."
 	case r.Ledger == 0:
 		return "GOOD: the ledger is empty."
 	case r.Last == nil:
@@ -72,9 +75,18 @@ func ledgerVerdict(r verify.Report) string {
 	case r.Uncovered > 0 && r.Last.Size <= r.First:
 		return "GOOD so far as can be told; no checkpoint covers these records yet." + unkeyed(r)
 	case len(r.Keys) == 0:
-		return fmt.Sprintf("GOOD in itself: %s agree with the checkpoints that were found.%s", indices(r.First, min(r.End, r.Last.Size)), unkeyed(r))
+		return fmt.Sprintf("GOOD in itself: %s agree with the checkpoints that were found.%s", claimed(r), unkeyed(r))
 	}
-	return fmt.Sprintf("GOOD: %s are as they were signed.", indices(r.First, min(r.End, r.Last.Size)))
+	return fmt.Sprintf("GOOD: %s are as they were signed.", claimed(r))
+}
+
+// claimed are the records that the verdict is about: those that were asked for.
+func claimed(r verify.Report) string {
+	first, end := r.First, r.End
+	if r.Asked != nil {
+		first, end = r.Asked.From, r.Asked.Until
+	}
+	return indices(first, min(end, r.Last.Size))
 }
 
 // unkeyed belongs to the first line: a key is what tells our checkpoints from

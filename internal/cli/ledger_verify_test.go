@@ -37,6 +37,10 @@ func TestALedgerIsVerifiedByCommand(t *testing.T) {
 	if code != 0 || !strings.HasPrefix(out, "GOOD: records 0 to 9 are as they were signed.") || !strings.Contains(out, "no checkpoint from outside") || !strings.Contains(errs, "10 of 10 records") {
 		t.Errorf("exit %d, %s%s", code, out, errs)
 	}
+	code, out, _ = run(t, "", "ledger", "verify", "--clickhouse", dsn, "--key", file, "--from", "3", "--to", "5")
+	if code != 0 || !strings.HasPrefix(out, "GOOD: records 3 to 4 are as they were signed.") || !strings.Contains(out, "asked for    records 3 to 4; whole tiles of 256 are checked: records 0 to 9\n") {
+		t.Errorf("a part: exit %d, %s", code, out)
+	}
 	code, out, _ = run(t, "", "ledger", "verify", "--clickhouse", dsn)
 	firstLine, _, _ := strings.Cut(out, "\n")
 	if code != 0 || !strings.HasPrefix(firstLine, "GOOD in itself: ") || !strings.Contains(firstLine, "NOTHING IS PROVEN about who signed") || !strings.Contains(out, "could have made these checkpoints too") {

@@ -29,7 +29,7 @@ func termsShow(s stdio) *cobra.Command {
 which rule sets its deadline and its policy, and when its attempts would be made if
 each of them failed at once.`,
 		Example: "  " + policyExample + "\n  " + policyExample + " --deliver-within 2m -o json",
-		Args:    oneArg("endpoint id", policyExample),
+		Args:    process.OneArg("endpoint id", policyExample),
 	}
 	f.bind(c.Flags())
 	c.Flags().StringVar(&eventType, "type", "", "type of the event (required)")

@@ -48,7 +48,7 @@ func redactTest(s stdio) *cobra.Command {
 removed from it: where it was, what it looks like, never the thing itself. It
 reads standard input, or a file. Nothing is sent anywhere.`,
 		Example: "  " + redactExample + "\n  curl -s https://example.com/hooks | waybill redact test -o json",
-		Args:    cobra.NoArgs,
+		Args:    process.NoArgs,
 	}
 	out.bind(c.Flags())
 	flags.Bind(c.Flags())

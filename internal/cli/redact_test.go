@@ -72,7 +72,7 @@ func TestAWrongRedactionPolicyIsRefusedWithWhatIsWrong(t *testing.T) {
 func TestEventTypesAreLintedBySampleAndFromTheStream(t *testing.T) {
 	sample := file(t, "s.json", `{"patient":{"firstName":"Jane"}}`)
 	code, out, errs := run(t, "", "event-type", "lint", "lab.x", "--sample", sample, "--strict")
-	if code != process.ExitFailed || !strings.Contains(out, ".patient.firstName") || strings.Contains(out+errs, "Jane") || !strings.Contains(errs, "1 places") {
+	if code != process.ExitFailed || !strings.Contains(out, ".patient.firstName") || strings.Contains(out+errs, "Jane") || !strings.Contains(errs, "1 place carries") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	if code, out, _ := run(t, `{"type":"lab_result","id":"l_1"}`, "event-type", "lint", "--sample", "-", "--strict"); code != process.ExitOK || !strings.Contains(out, "nothing that looks like") {

@@ -6,6 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/process"
+
 	"github.com/waybill-dev/waybill/internal/control"
 )
 
@@ -25,7 +28,7 @@ it or to the one named. Who asked and why goes on record. Deliveries that are
 still pending are left out.`,
 		Example: `  waybill replay event evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'receiver lost it, ticket 4711'
   waybill replay event order-17 --endpoint ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'new consumer' --actor jo@example.com`,
-		Args: oneArg("event id", "waybill replay event evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'ticket 4711'"),
+		Args: process.OneArg("event id", "waybill replay event evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'ticket 4711'"),
 	}
 	f.bind(c.Flags())
 	bindActor(c.Flags(), &r.Actor)
@@ -55,7 +58,7 @@ func printReplay(s stdio, out format, r control.Replay) error {
 	if out == "json" {
 		return printJSON(s.out, r)
 	}
-	if _, err := fmt.Fprintf(s.out, "%s  replays %s to %d endpoints; follow it with: waybill delivery show %s\n", r.ID, r.EventID, len(r.Targets), r.EventID); err != nil {
+	if _, err := fmt.Fprintf(s.out, "%s  replays %s to %s; follow it with: waybill delivery show %s\n", r.ID, r.EventID, counted.Of(len(r.Targets), "endpoint", "endpoints"), r.EventID); err != nil {
 		return err
 	}
 	t := table{header: []string{"ENDPOINT", "REPLAYED", "WHY NOT"}}

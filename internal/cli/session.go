@@ -3,12 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/user"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/waybill-dev/waybill/internal/control"
@@ -41,12 +39,16 @@ func (t *target) withControl(ctx context.Context, do func(context.Context, *cont
 	if err != nil {
 		return err
 	}
+	words, err := t.redaction.Load()
+	if err != nil {
+		return err
+	}
 	nc, _, err := t.connectNATS(ctx)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	o := control.Options{NC: nc, Egress: policy, Proxy: proxy, ProxyNames: t.proxy.Names, Keys: keys, RootCAs: roots}
+	o := control.Options{NC: nc, Egress: policy, Proxy: proxy, ProxyNames: t.proxy.Names, Keys: keys, RootCAs: roots, Redact: words}
 	if at.clickhouse != "" {
 		l, closeLedger, err := openLedger(at.clickhouse)
 		if err != nil {
@@ -102,16 +104,6 @@ func actorOr(actor string) string {
 		host = "localhost"
 	}
 	return first(name, "unknown") + "@" + host
-}
-
-// oneArg takes exactly one argument.
-func oneArg(what, example string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 || args[0] == "" {
-			return fmt.Errorf("want one %s, got %d arguments; for example: %s", what, len(args), example)
-		}
-		return nil
-	}
 }
 
 func checkEndpointID(id string) error {

@@ -31,8 +31,9 @@ type target struct {
 	data, addresses    string
 	dataFlag           string // how the data directory's flag is called here
 	egressAllow        []string
-	proxy              process.Proxy // channels that are tested are reached through it
-	caFile             string        // verifies the servers of channels that are tested
+	proxy              process.Proxy     // channels that are tested are reached through it
+	redaction          process.Redaction // what of their words goes on record
+	caFile             string            // verifies the servers of channels that are tested
 	secretsKeyFile     string
 	needsKeys          bool // of the running waybill up, unless the flag says which
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/eventlog"
+	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/revision"
 	"github.com/waybill-dev/waybill/internal/sealed"
@@ -51,6 +52,9 @@ type Options struct {
 	// RootCAs verify the servers of channels that are tested, instead of the
 	// system's. Optional.
 	RootCAs *x509.CertPool
+	// Redact says what of the words of channels that are tested goes on record.
+	// Optional: redact.Default.
+	Redact *redact.Redactor
 	// MaxEventBytes bounds one event. Optional: envelope.MaxEventBytes.
 	MaxEventBytes int
 	// AckTimeout bounds the wait for one acknowledgement. Optional: eventlog.DefaultAckTimeout.
@@ -96,7 +100,7 @@ func New(ctx context.Context, o Options) (*Control, error) {
 		return nil, err
 	}
 	c := &Control{o: o, js: js, store: store, log: log,
-		sender: channel.NewSender(channel.Options{Egress: o.Egress, Proxy: o.Proxy, ProxyNames: o.ProxyNames, NC: o.NC, RootCAs: o.RootCAs, Software: version.Software})}
+		sender: channel.NewSender(channel.Options{Egress: o.Egress, Proxy: o.Proxy, ProxyNames: o.ProxyNames, NC: o.NC, RootCAs: o.RootCAs, Redact: o.Redact, Software: version.Software})}
 	return c, c.openEscalation(ctx)
 }
 

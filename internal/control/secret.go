@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -85,8 +86,8 @@ func (c *Control) RotateSecret(ctx context.Context, id string, r Rotation, actor
 			kept = append(kept, s)
 		}
 		if len(kept) > maxKeys {
-			return invalid("overlap", "%d secrets are still in use; wait until %s, when the first of them ends",
-				len(kept)-1, soonest(kept).Format(time.RFC3339))
+			return invalid("overlap", "%s still in use; wait until %s, when the first of them ends",
+				counted.Of(len(kept)-1, "secret is", "secrets are"), soonest(kept).Format(time.RFC3339))
 		}
 		e.Secrets = kept
 		return nil

@@ -279,7 +279,7 @@ func (d *Dispatcher) newClaim(task delivery.Delivery, endpoint *registry.Endpoin
 	c := claim{AttemptID: ids.New(ids.Attempt, now), Dispatcher: d.o.Name, Boot: d.boot, StartedAt: now,
 		LeaseUntil: now.Add(timeout + leaseGrace), Replay: task.Replay}
 	if endpoint != nil {
-		c.Revision, c.URL = endpoint.Revision, record.SafeURL(endpoint.URL)
+		c.Revision, c.URL = endpoint.Revision, endpoint.SafeURL()
 	}
 	return c
 }

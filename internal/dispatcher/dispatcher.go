@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/endpointhealth"
 	"github.com/waybill-dev/waybill/internal/ids"
@@ -221,7 +222,7 @@ func CheckKeys(view *registry.View, keys *sealed.Keyring) error {
 	if failed == 0 {
 		return nil
 	}
-	return fmt.Errorf("the secrets of %d endpoints do not open, their deliveries wait; one of them: %w", failed, first)
+	return fmt.Errorf("the secrets of %s do not open, what is owed there waits; one of them: %w", counted.Of(failed, "endpoint", "endpoints"), first)
 }
 
 // InHand counts the messages that are being handled.

@@ -48,7 +48,7 @@ func (d *Dispatcher) deadLetter(ctx context.Context, task delivery.Delivery, end
 		Dispatcher: d.o.Name, Software: d.o.Software,
 	}
 	if endpoint != nil {
-		r.EndpointRevision, r.URL = endpoint.Revision, record.SafeURL(endpoint.URL)
+		r.EndpointRevision, r.URL = endpoint.Revision, endpoint.SafeURL()
 	}
 	m, err := r.Message()
 	if err != nil {

@@ -19,7 +19,7 @@ func (d *Dispatcher) attemptRecord(task delivery.Delivery, p prospect, number in
 		StartedAt: res.StartedAt.UTC(), AuthUS: res.Auth.Microseconds(), ResolveUS: res.Resolve.Microseconds(), ConnectUS: res.Connect.Microseconds(),
 		TLSUS: res.TLS.Microseconds(), FirstByteUS: res.FirstByte.Microseconds(), DurationUS: res.Total.Microseconds(),
 		Status: res.Status, Outcome: string(res.Outcome), Class: string(res.Class), Error: res.Err,
-		URL: record.SafeURL(endpoint.URL), EndpointRevision: endpoint.Revision, RemoteAddr: res.RemoteAddr, Reused: res.Reused,
+		URL: endpoint.SafeURL(), EndpointRevision: endpoint.Revision, RemoteAddr: res.RemoteAddr, Reused: res.Reused,
 		HTTPVersion: res.HTTPVersion, TLSVersion: res.TLSVersion, PeerFingerprint: res.PeerFingerprint,
 		PayloadDigest: envelope.DigestHex(what.body), PayloadBytes: len(what.body), SignatureScheme: string(endpoint.Scheme),
 		SignedAt: what.signed.UTC().Truncate(time.Second), ResponseHeaders: res.ResponseHeaders, ResponseExcerpt: res.Excerpt,

@@ -2,7 +2,6 @@ package dispatcher
 
 import (
 	"github.com/waybill-dev/waybill/internal/delivery"
-	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/tracing"
 )
@@ -14,7 +13,7 @@ func (d *Dispatcher) span(task delivery.Delivery, endpoint *registry.Endpoint, n
 		return nil
 	}
 	return d.o.Tracer.Start("attempt", tracing.Client, tracing.Context{Parent: task.Traceparent, State: task.Tracestate}, tracing.Context{Parent: task.LastAttempt}).
-		Text("http.request.method", "POST").Text("url.full", record.SafeURL(endpoint.URL)).Text("waybill.tenant", task.Tenant).
+		Text("http.request.method", "POST").Text("url.full", endpoint.SafeURL()).Text("waybill.tenant", task.Tenant).
 		Text("waybill.event_id", task.EventID).Text("waybill.event_type", task.Type).Text("waybill.endpoint_id", task.EndpointID).
 		Text("waybill.attempt_id", c.AttemptID).Number("waybill.attempt", number).Text("waybill.replay_id", task.Replay)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -238,7 +239,7 @@ func (t *Tracker) disable(ctx context.Context, e *registry.Endpoint, s *state) {
 	if json.Unmarshal(now.Value(), &have) != nil || have.FirstFailureAt.Before(e.EnabledAt) || t.o.Now().Sub(have.FirstFailureAt) < e.DisableAfter {
 		return
 	}
-	detail := fmt.Sprintf("no success since %s, %d attempts failed", have.FirstFailureAt.UTC().Format(time.RFC3339), have.Failures)
+	detail := fmt.Sprintf("no success since %s, %s failed", have.FirstFailureAt.UTC().Format(time.RFC3339), counted.Of(have.Failures, "attempt", "attempts"))
 	err = t.o.Store.DisableUnchanged(ctx, e, registry.ReasonSustainedFailure, detail)
 	if err != nil {
 		if !errors.Is(err, registry.ErrConflict) && !errors.Is(err, registry.ErrNotFound) {

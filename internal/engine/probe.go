@@ -88,7 +88,16 @@ func probeNative(ctx context.Context, addr string, o Options) error {
 	if kind[0] != 0 {
 		return fmt.Errorf("native port %s refused user %s (packet %d)", addr, o.User, kind[0])
 	}
+	leave(conn)
 	return nil
+}
+
+// leave ends a connection in order: one that is closed before all was read is
+// reset, and ClickHouse writes a stack trace about that.
+func leave(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok && tcp.CloseWrite() == nil {
+		_, _ = io.Copy(io.Discard, conn) // until its deadline
+	}
 }
 
 func appendString(to []byte, s string) []byte {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -34,8 +35,8 @@ func (r *Report) say(about, format string, args ...any) {
 func (r *Report) claim(f *File) {
 	payload := r.Claims
 	r.Claims = nil
-	r.say(aboutLedger, "These %s were in the ledger %q, at places %d to %d, when its checkpoint over %d records was signed by the key %s. Not a bit of them has changed since.",
-		counted(len(f.Records), "record", "records"), r.Origin, f.Records[0].Idx, f.Records[len(f.Records)-1].Idx, r.Size, r.SignedBy)
+	r.say(aboutLedger, "These %s were in the ledger %q, at places %d to %d, when its checkpoint over %s was signed by the key %s. Not a bit of them has changed since.",
+		counted.Of(len(f.Records), "record", "records"), r.Origin, f.Records[0].Idx, f.Records[len(f.Records)-1].Idx, counted.Of(int(r.Size), "record", "records"), r.SignedBy)
 	timed := false
 	for _, w := range r.Witnessed {
 		switch {
@@ -83,7 +84,7 @@ func (r *Report) notProven(f *File, timed bool) {
 		}
 	}
 	if n := len(f.Statement.Uncovered); n > 0 {
-		no("What %s found besides: no checkpoint covered %s yet. Export again later.", counted(n, "record says that was", "records say that were"), pronoun(n))
+		no("What %s found besides: no checkpoint covered %s yet. Export again later.", counted.Of(n, "record says that was", "records say that were"), pronoun(n))
 	}
 	no("The statement of who exported this file, when and with which queries: it is the exporter's word.")
 	r.NotProven = append(r.NotProven, r.Story.Gaps()...)
@@ -94,13 +95,6 @@ func pronoun(n int) string {
 		return "it"
 	}
 	return "them"
-}
-
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
@@ -136,8 +130,8 @@ func (s *Story) claims() []Claim {
 func eventClaim(x *Fact) string {
 	switch x.Kind {
 	case record.EventAccepted:
-		return fmt.Sprintf("The event of type %s was accepted at %s and came to be owed to %s%s. Its data had %d bytes with SHA-256 %s.",
-			x.EventType, moment(x.At), counted(x.Endpoints, "endpoint", "endpoints"), until(x.DeliverBy), x.DataBytes, or(x.DataDigest, "not on record"))
+		return fmt.Sprintf("The event of type %s was accepted at %s and came to be owed to %s%s. Its data had %s with SHA-256 %s.",
+			x.EventType, moment(x.At), counted.Of(x.Endpoints, "endpoint", "endpoints"), until(x.DeliverBy), counted.Of(x.DataBytes, "byte", "bytes"), or(x.DataDigest, "not on record"))
 	case record.EventUnmatched:
 		return fmt.Sprintf("The event of type %s came in at %s, and no endpoint subscribed to it: %s.", x.EventType, moment(x.At), or(x.Reason, "no reason on record"))
 	}
@@ -189,7 +183,7 @@ func endClaim(x *Fact) string {
 	if x.Kind == record.DeliveryDeadLetter {
 		how = "became a dead letter"
 	}
-	return fmt.Sprintf("The delivery %s at %s after %s: %s.", how, moment(x.At), counted(x.Attempts, "attempt", "attempts"), reasoned(x.Reason, x.Detail))
+	return fmt.Sprintf("The delivery %s at %s after %s: %s.", how, moment(x.At), counted.Of(x.Attempts, "attempt", "attempts"), reasoned(x.Reason, x.Detail))
 }
 
 func escalationClaim(x *Fact) string {
@@ -231,8 +225,8 @@ func attemptClaim(x *Fact) string {
 	}
 	b.WriteString(".")
 	if x.PayloadDigest != "" {
-		fmt.Fprintf(&b, " The body that was %s had %d bytes with SHA-256 %s, signed by scheme %s with %s.",
-			signedAndSent(x), x.PayloadBytes, x.PayloadDigest, or(x.SignatureScheme, "none"), or(strings.Join(x.KeyIDs, ", "), "no key"))
+		fmt.Fprintf(&b, " The body that was %s had %s with SHA-256 %s, signed by scheme %s with %s.",
+			signedAndSent(x), counted.Of(x.PayloadBytes, "byte", "bytes"), x.PayloadDigest, or(x.SignatureScheme, "none"), or(strings.Join(x.KeyIDs, ", "), "no key"))
 	}
 	return b.String()
 }
@@ -288,14 +282,15 @@ func (r *Report) payload(b []byte) {
 			matched = r.payloadDigest(envelope.DigestHex(e.Data), "The data within the event given")
 		}
 	}
-	if matched {
+	if r.Payload = PayloadMatches; matched {
 		return
 	}
+	r.Payload = PayloadDiffers
 	hint := ""
 	if t := strings.TrimRight(string(b), "\r\n"); len(t) < len(b) && r.payloadDigest(envelope.DigestHex([]byte(t)), "") {
 		hint = "; without the line end behind it, it would be"
 	}
-	r.wrong("the payload given has SHA-256 %s, which is neither that of the event's data nor of any request in this file%s", digest, hint)
+	r.PayloadProblem = fmt.Sprintf("the payload given has SHA-256 %s, which is neither that of the event's data nor of any request in this file%s", digest, hint)
 }
 
 // payloadDigest claims every match of a digest; without words it only looks.

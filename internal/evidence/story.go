@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/record"
 )
 
@@ -240,7 +241,7 @@ func (f *Fact) When() time.Time {
 func (f *Fact) Title() string {
 	switch f.Kind {
 	case record.EventAccepted:
-		return "accepted, owed to " + counted(f.Endpoints, "endpoint", "endpoints")
+		return "accepted, owed to " + counted.Of(f.Endpoints, "endpoint", "endpoints")
 	case record.EventUnmatched:
 		return "came in, owed to nobody"
 	case record.EventRejected:

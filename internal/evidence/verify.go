@@ -33,7 +33,12 @@ type Report struct {
 	// nothing is wrong with it.
 	Proven bool `json:"proven"`
 	// Problems are why not, with what they are about.
-	Problems  []string   `json:"problems"`
+	Problems []string `json:"problems"`
+	// Payload is what came of comparing Options.Payload; "": it was not compared.
+	// Another payload makes no file wrong.
+	Payload        PayloadVerdict `json:"payload,omitempty"`
+	PayloadProblem string         `json:"payload_problem,omitempty"`
+
 	Subject   Subject    `json:"subject"`
 	Claims    []Claim    `json:"proven_claims"`
 	NotProven []string   `json:"not_proven"`
@@ -48,6 +53,14 @@ type Report struct {
 	Statement *Statement `json:"-"`
 	Digest    string     `json:"-"` // of the file
 }
+
+// PayloadVerdict says whether bytes are what is on record.
+type PayloadVerdict string
+
+const (
+	PayloadMatches PayloadVerdict = "matches"
+	PayloadDiffers PayloadVerdict = "differs"
+)
 
 // Claim is one thing that is proven, about the ledger, the event, or the
 // delivery to an endpoint.
@@ -100,7 +113,7 @@ func Verify(b []byte, o Options) *Report {
 	if r.Proven {
 		r.claim(f)
 	} else {
-		r.Claims = []Claim{}
+		r.Claims, r.Payload, r.PayloadProblem = []Claim{}, "", ""
 	}
 	return r
 }

@@ -214,8 +214,16 @@ func TestAPayloadIsComparedWithWhatIsOnRecord(t *testing.T) {
 		`{"id":"e2","type":"order.paid","timestamp":"2026-11-02T12:00:00Z","data":{"n":1}}`: "neither"} {
 		o := l.options()
 		o.Payload = []byte(payload)
-		if r := evidence.Verify(b, o); r.Proven || len(r.Claims) > 0 || !strings.Contains(strings.Join(r.Problems, ""), want) {
-			t.Errorf("%q: %+v", payload, r.Problems)
+		r := evidence.Verify(b, o)
+		if !r.Proven || len(r.Problems) > 0 || len(r.Claims) == 0 || r.Payload != evidence.PayloadDiffers || !strings.Contains(r.PayloadProblem, want) {
+			t.Errorf("%q: proven %v, %q, %q", payload, r.Proven, r.Problems, r.PayloadProblem)
+		}
+		if slices.ContainsFunc(r.Claims, func(c evidence.Claim) bool { return c.About == "payload" }) {
+			t.Errorf("%q: something is claimed of it: %+v", payload, r.Claims)
+		}
+		// A file that is wrong stays wrong, whatever the payload.
+		if r := evidence.Verify(bytes.Replace(b, []byte(`"tenant"`), []byte(`"tenent"`), 1), o); r.Proven || len(r.Problems) == 0 {
+			t.Errorf("%q: a wrong file is proven", payload)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/record"
 )
 
@@ -89,8 +90,8 @@ func (db *DB) RetiredText(ctx context.Context) (string, error) {
 		when = fmt.Sprintf("%d months from %s to %s", n, months[0], months[n-1])
 	}
 	slices.Sort(who)
-	return fmt.Sprintf("%d records of %s were retired by %s on %s, because their retention was over: of what they said only the hashes are left",
-		record.RangesCount(rangesOf(all)), when, strings.Join(slices.Compact(who), " and "), last.UTC().Format(time.DateOnly)), nil
+	return fmt.Sprintf("%s retired by %s on %s, because the retention was over: only hashes are left",
+		counted.Of(record.RangesCount(rangesOf(all)), "record of "+when+" was", "records of "+when+" were"), strings.Join(slices.Compact(who), " and "), last.UTC().Format(time.DateOnly)), nil
 }
 
 // rangesOf are the indices of all of them, without an overlap.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
 //go:embed migrations/*.sql
@@ -56,7 +57,10 @@ func (db *DB) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v, err := db.Schema(ctx)
+	v, err := Versions{Known: len(all)}, ErrNoSchema
+	if !db.madeNow(ctx) {
+		v, err = db.Schema(ctx)
+	}
 	if err == nil && v.Applied == v.Known {
 		return nil
 	}
@@ -168,18 +172,38 @@ func (db *DB) exec(ctx context.Context, doing, statement string) error {
 	return db.explain(doing, db.conn.Exec(ctx, statement))
 }
 
-// createDatabase connects without a database: naming one that does not exist
-// is refused at the handshake.
+// madeNow makes the database if it is not there, and says whether it did. To
+// find out by using it would leave a stack trace in ClickHouse's log. What fails
+// here fails again, and is said, when the database is used.
+func (db *DB) madeNow(ctx context.Context) (made bool) {
+	err := db.outside(func(conn driver.Conn) error {
+		var n uint64
+		if err := conn.QueryRow(ctx, "SELECT count() FROM system.databases WHERE name = ?", db.Database()).Scan(&n); err != nil || n > 0 {
+			return err
+		}
+		made = true
+		return conn.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+db.Database())
+	})
+	return made && err == nil
+}
+
 func (db *DB) createDatabase(ctx context.Context) error {
+	return db.explain("creating the database", db.outside(func(conn driver.Conn) error {
+		return conn.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+db.Database())
+	}))
+}
+
+// outside connects without the database: naming one that does not exist is
+// refused at the handshake.
+func (db *DB) outside(do func(driver.Conn) error) error {
 	o := db.options
 	o.Auth.Database = "default"
 	o.MaxOpenConns, o.MaxIdleConns = 1, 1
 	conn, err := clickhouse.Open(&o)
 	if err != nil {
-		return fmt.Errorf("creating the database: %w", err)
+		return err
 	}
-	err = db.explain("creating the database", conn.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+db.Database()))
-	return errors.Join(err, conn.Close())
+	return errors.Join(do(conn), conn.Close())
 }
 
 func (db *DB) markApplied(ctx context.Context, m migration) error {

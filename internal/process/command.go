@@ -116,13 +116,13 @@ func signalContext(stderr io.Writer) (context.Context, func()) {
 // prepare gives every command of the tree our conventions.
 func prepare(c *cobra.Command) {
 	c.SilenceErrors, c.SilenceUsage, c.SuggestionsMinimumDistance = true, true, 2
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err} })
+	c.SetFlagErrorFunc(flagError)
 	if !c.HasParent() {
 		c.Version = version.Version
 		c.CompletionOptions.HiddenDefaultCmd = true
 	}
 	if c.Args == nil {
-		c.Args = cobra.NoArgs
+		c.Args = NoArgs
 		if c.HasSubCommands() {
 			c.Args = noSuchCommand
 		}
@@ -175,7 +175,7 @@ func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) e
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {
-			failed = fmt.Errorf("environment variable %s: %w", env, err)
+			failed = fmt.Errorf("environment variable %s: %w", env, flagError(nil, err))
 		}
 	})
 	return failed

@@ -87,7 +87,7 @@ type StageCommand struct {
 // Command builds the cobra command of a stage that runs alone.
 func (s StageCommand) Command() *cobra.Command {
 	var settings Settings
-	c := &cobra.Command{Use: s.Name, Short: s.Short, Example: s.Example, Args: cobra.NoArgs,
+	c := &cobra.Command{Use: s.Name, Short: s.Short, Example: s.Example, Args: NoArgs,
 		Long: s.Long + "\n\nEvery flag is also an environment variable: --nats-url is WAYBILL_NATS_URL."}
 	settings.BindNATS(c.Flags())
 	settings.BindStage(c.Flags(), s.HTTP)

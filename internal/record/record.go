@@ -6,7 +6,6 @@ package record
 import (
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -95,7 +94,7 @@ type Record struct {
 	Decision          string            `json:"decision,omitempty"` // delivered, retry, dead_letter
 	NextAttemptAt     time.Time         `json:"next_attempt_at,omitzero"`
 	Error             string            `json:"error,omitempty"` // what went wrong with the call, for people
-	URL               string            `json:"url,omitempty"`   // without its query
+	URL               string            `json:"url,omitempty"`   // as SafeURL says
 	RemoteAddr        string            `json:"remote_addr,omitempty"`
 	Reused            bool              `json:"connection_reused,omitempty"`
 	HTTPVersion       string            `json:"http_version,omitempty"`
@@ -161,16 +160,6 @@ func (r *Record) Message() (*nats.Msg, error) {
 		return nil, err
 	}
 	return &nats.Msg{Subject: streams.LedgerSubject(string(r.Kind), r.Tenant), Header: nats.Header{nats.MsgIdHdr: {r.ID}}, Data: b}, nil
-}
-
-// SafeURL is a URL as it goes on record: without what may be secret, which is
-// its user, query and fragment.
-func SafeURL(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
 // Decode reads a record of this version or an older one.

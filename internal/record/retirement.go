@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/waybill-dev/waybill/internal/counted"
 )
 
 // The actions of operator.action by which people keep and retire records.
@@ -55,7 +57,12 @@ func (r Retirement) Detail() string {
 	if len(r.Ranges) == 0 {
 		return "the retirement of " + month + " is taken back; none of its records is gone"
 	}
-	out := fmt.Sprintf("%d records of %s, with idx from %d to %d, are dropped", RangesCount(r.Ranges), month, r.Ranges[0].First, r.Ranges[len(r.Ranges)-1].Last)
+	n := RangesCount(r.Ranges)
+	are := "are"
+	if n == 1 {
+		are = "is"
+	}
+	out := fmt.Sprintf("%s, with idx from %d to %d, %s dropped", counted.Of(n, "record of "+month, "records of "+month), r.Ranges[0].First, r.Ranges[len(r.Ranges)-1].Last, are)
 	if r.Parts > 1 {
 		out += fmt.Sprintf(" (part %d of %d)", r.Part, r.Parts)
 	}

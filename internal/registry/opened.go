@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -34,6 +35,7 @@ type Opened struct {
 	ends      []time.Time // of keys; zero: never
 	firstEnds time.Time   // the earliest of ends that is not zero
 	id        string      // of the endpoint
+	url       string      // as it goes on record
 }
 
 // Connection is how an endpoint's connections differ from others'. Connections
@@ -58,6 +60,17 @@ func (c *ClientCredentials) String() string { return "registry.ClientCredentials
 // GoString keeps the secret out of %#v.
 func (c *ClientCredentials) GoString() string { return c.String() }
 
+// SafeURL is the URL as it goes on record: record.SafeURL, worked out once for
+// an endpoint that was opened.
+func (e *Endpoint) SafeURL() string {
+	if e.opened != nil {
+		if o := e.opened.Load(); o != nil {
+			return o.url
+		}
+	}
+	return record.SafeURL(e.URL)
+}
+
 // Open opens what the endpoint keeps sealed. On an endpoint of a View it does
 // so once. An error is not remembered: the key may be added at any time.
 func (e *Endpoint) Open(ring *sealed.Keyring) (*Opened, error) {
@@ -77,7 +90,7 @@ func (e *Endpoint) Open(ring *sealed.Keyring) (*Opened, error) {
 }
 
 func (e *Endpoint) open(ring *sealed.Keyring) (*Opened, error) {
-	o := &Opened{id: e.ID}
+	o := &Opened{id: e.ID, url: record.SafeURL(e.URL), Sensitive: record.URLSecrets(e.URL)}
 	if err := e.openKeys(ring, o); err != nil {
 		return nil, err
 	}

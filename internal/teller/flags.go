@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/internal/version"
 )
@@ -26,17 +27,20 @@ type Flags struct {
 	allow                       []string
 	name, link, caFile, keyFile string
 	proxyFlags                  process.Proxy
+	redaction                   process.Redaction
 
 	policy egress.Policy
 	proxy  *egress.Proxy
 	roots  *x509.CertPool
 	keys   *sealed.Keyring
+	redact *redact.Redactor
 }
 
 // Bind adds the flags; program is what the program is called.
 func (t *Flags) Bind(f *pflag.FlagSet, program string) {
 	f.StringSliceVar(&t.allow, "egress-allow", nil, "addresses that may be called although they are not public: CIDRs, comma-separated")
 	t.proxyFlags.Bind(f)
+	t.redaction.BindPolicy(f)
 	process.BindKeys(f, &t.keyFile, "one of the two is required")
 	f.StringVar(&t.name, "name", "", "this "+program+"'s name on record, unique among all (default: host name and a random part)")
 	f.StringVar(&t.link, "link", "", "address of an incident for messages; {id} stands for its id")
@@ -49,6 +53,9 @@ func (t *Flags) Check() (err error) {
 		return fmt.Errorf("--egress-allow: %w", err)
 	}
 	if t.proxy, err = t.proxyFlags.Parse(t.policy); err != nil {
+		return err
+	}
+	if t.redact, err = t.redaction.Load(); err != nil {
 		return err
 	}
 	if t.link != "" && !strings.Contains(t.link, "{id}") {
@@ -66,7 +73,7 @@ func (t *Flags) Check() (err error) {
 
 // Sender sends as the flags say. Close it when it is no longer used.
 func (t *Flags) Sender(nc *nats.Conn) *channel.Sender {
-	return channel.NewSender(channel.Options{Egress: t.policy, Proxy: t.proxy, ProxyNames: t.proxyFlags.Names, NC: nc, RootCAs: t.roots, Software: version.Software})
+	return channel.NewSender(channel.Options{Egress: t.policy, Proxy: t.proxy, ProxyNames: t.proxyFlags.Names, NC: nc, RootCAs: t.roots, Redact: t.redact, Software: version.Software})
 }
 
 // Keys open the channels' secrets.

@@ -3,6 +3,7 @@ package teller_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -87,6 +88,7 @@ func TestAWrongFlagIsNamed(t *testing.T) {
 		"a link without the id":          {[]string{"--secrets-key-file", key, "--link", "http://waybill/"}, "{id}"},
 		"no keys":                        {nil, "--secrets-key-file is missing"},
 		"a key file that is not there":   {[]string{"--secrets-key-file", "/no/such/file"}, "waybill key generate"},
+		"a policy that is none":          {[]string{"--secrets-key-file", key, "--redaction-policy", key}, "--redaction-policy"},
 		"certificates that are not":      {[]string{"--secrets-key-file", key, "--ca-file", key}, "--ca-file"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,5 +96,30 @@ func TestAWrongFlagIsNamed(t *testing.T) {
 				t.Errorf("got %v, want it to say %q", err, c.says)
 			}
 		})
+	}
+}
+
+// What a channel's server says goes on record, so the policy is that of the dispatchers.
+func TestTheSenderKeepsWhatThePolicyLets(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte("no room for TKT-4711"))
+	}))
+	defer server.Close()
+	policy := filepath.Join(t.TempDir(), "policy.json")
+	if err := os.WriteFile(policy, []byte(`{"patterns":[{"kind":"ticket","pattern":"TKT-\\d+"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, more := range map[string][]string{"no room for TKT-4711": nil, "no room for [ticket]": {"--redaction-policy", policy}} {
+		flags, err := parse(t, append([]string{"--secrets-key-file", keyFile(t), "--egress-allow", "127.0.0.0/8"}, more...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := flags.Sender(nil)
+		defer s.Close()
+		r := s.Send(t.Context(), channel.Channel{Kind: channel.Slack, Secret: channel.Secret(server.URL)}, channel.Message{ID: "m-1", Action: channel.Test})
+		if !strings.Contains(r.Error, want) {
+			t.Errorf("%v: on record is %q, want %q", more, r.Error, want)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/merkle"
 )
 
@@ -18,7 +19,10 @@ const explained = 100
 func (r *run) conclude(ctx context.Context) error {
 	r.w.finish()
 	p := &r.report
-	p.Ledger, p.First, p.End, p.Read = r.ledger, r.o.From&^(merkle.TileWidth-1), r.end, r.read
+	p.Ledger, p.First, p.End, p.Read = r.ledger, r.o.From&^(merkle.TileWidth-1), r.readEnd(), r.read
+	if !r.whole() {
+		p.Asked = &Range{r.o.From, r.end}
+	}
 	p.Keys = keyNames(r.o.Keys)
 	p.Last = r.w.goodBy
 	r.countCheckpoints()
@@ -90,7 +94,7 @@ func (r *run) rolledBack() []Finding {
 	last := r.g.trusted[n-1]
 	i := slices.IndexFunc(r.g.trusted, func(c Checkpoint) bool { return c.Size > r.ledger })
 	first := r.g.trusted[i]
-	text := fmt.Sprintf("the ledger ends before what was signed: it has %d records, %s says more. It was cut off, or an older backup was restored", r.ledger, last.name())
+	text := fmt.Sprintf("the ledger ends before what was signed: it has %s, %s says more. It was cut off, or an older backup was restored", counted.Of(r.ledger, "record", "records"), last.name())
 	if first.Size != last.Size || first.Root != last.Root {
 		text += fmt.Sprintf("; the first checkpoint that it does not reach is %s", first.name())
 	}
@@ -272,7 +276,7 @@ func (r *run) coverage(ctx context.Context) error {
 		case len(r.g.trusted) > 0:
 			what = "no checkpoint that reaches these records agrees with them"
 		case r.g.unsigned > 0:
-			what = fmt.Sprintf("none of the %d checkpoints is signed by a key that was given", r.g.unsigned)
+			what = fmt.Sprintf("none of %s is signed by a key that was given", counted.Of(r.g.unsigned, "checkpoint", "checkpoints"))
 		default:
 			if rows, err := r.source.Records(ctx, []uint64{p.First}); err != nil {
 				return err
@@ -305,7 +309,7 @@ func (r *run) unproven() {
 	if len(r.o.Keys) == 0 && r.end > 0 {
 		say("who signed: no key was given (--key), so whoever can write to the database could have made these checkpoints too")
 	} else if r.g.unsigned > 0 {
-		say("%d checkpoints are not signed by a key that was given, and were not used; after a change of keys, give the old key too", r.g.unsigned)
+		say("%s not signed by a key that was given, and not used; after a change of keys, give the old key too", counted.Of(r.g.unsigned, "checkpoint is", "checkpoints are"))
 	}
 	if p.Checkpoints.Outside == 0 && !r.witnessed() && r.end > 0 {
 		say("that this is the only history: no checkpoint from outside of the database was given (--checkpoint, --nats-url), nor the key of a witness that cosigned one (--key), so whoever has the key and the database could have rewritten both, or cut the ledger short")
@@ -313,10 +317,10 @@ func (r *run) unproven() {
 	if p.Uncovered > 0 && !slices.ContainsFunc(p.Findings, func(f Finding) bool {
 		return f.Code == NotCovered || f.Code == NoCheckpoint || f.Code == RecordsRewritten
 	}) {
-		say("the last %d records (from %d on): no checkpoint covers them yet", p.Uncovered, max(r.w.good, p.First))
+		say("the last %s (from %d on): no checkpoint covers that yet", counted.Of(p.Uncovered, "record", "records"), max(r.w.good, p.First))
 	}
 	if !r.whole() {
-		say("the records before %d and from %d on: they were not read; nor whether the ledger was cut short", p.First, r.end)
+		say("the records before %d and from %d on: they were not verified; nor whether the ledger was cut short", p.First, p.End)
 	}
 }
 

@@ -12,12 +12,15 @@ type Report struct {
 	// Good: what was checked is proven, and nothing is wrong.
 	Good bool `json:"good"`
 
-	Ledger  uint64  `json:"ledger"`  // how many records the ledger has
-	First   uint64  `json:"first"`   // of those that were read
-	End     uint64  `json:"end"`     // one behind the last that was read
-	Read    uint64  `json:"read"`    // rows
-	Columns int     `json:"columns"` // stored columns that were compared, of each row
+	Ledger  uint64  `json:"ledger"`          // how many records the ledger has
+	Asked   *Range  `json:"asked,omitempty"` // nil: for all; whole tiles are read
+	First   uint64  `json:"first"`           // of those that were read
+	End     uint64  `json:"end"`             // one behind the last that was read
+	Read    uint64  `json:"read"`            // rows
+	Columns int     `json:"columns"`         // stored columns that were compared, of each row
 	Seconds float64 `json:"seconds"`
+	// Reached were read too, to compare with the first checkpoint behind the range.
+	Reached *Range `json:"reached,omitempty"`
 	// ResumedAt: the records before it were read by an earlier run.
 	ResumedAt uint64 `json:"resumed_at,omitempty"`
 
@@ -38,6 +41,12 @@ type Report struct {
 	// Notes are what is not wrong and should be known; Unproven what this run cannot show.
 	Notes    []string `json:"notes,omitempty"`
 	Unproven []string `json:"unproven,omitempty"`
+}
+
+// Range is records From to Until-1.
+type Range struct {
+	From  uint64 `json:"from"`
+	Until uint64 `json:"until"`
 }
 
 // CheckpointCount counts the checkpoints that were found.

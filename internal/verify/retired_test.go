@@ -225,3 +225,29 @@ func TestRetirementsThatOverlapCountOnce(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+func TestAPartIsNamedAsItWasAskedForAndAsItWasRead(t *testing.T) {
+	s := newShelf(t, 700, nil, 690)
+	s.actions = nil
+	for _, c := range []struct {
+		from, to, first, end uint64
+		reached              *Range
+	}{
+		{10, 20, 0, 256, &Range{512, 700}},
+		{256, 512, 256, 512, &Range{512, 700}},
+		{600, 0, 512, 700, nil},
+		{513, 690, 512, 700, nil},
+	} {
+		r := s.verify(t, func(o *Options) { o.From, o.To = c.from, c.to })
+		asked := Range{c.from, c.to}
+		if c.to == 0 {
+			asked.Until = 700
+		}
+		if !r.Good || r.Asked == nil || *r.Asked != asked || r.First != c.first || r.End != c.end || fmt.Sprint(r.Reached) != fmt.Sprint(c.reached) {
+			t.Errorf("%d to %d: good %v, asked %v, read %d to %d, reached %v", c.from, c.to, r.Good, r.Asked, r.First, r.End, r.Reached)
+		}
+	}
+	if r := s.verify(t, nil); !r.Good || r.Asked != nil || r.First != 0 || r.End != 700 {
+		t.Errorf("the whole: %+v", r)
+	}
+}

@@ -200,13 +200,17 @@ type jobResult struct {
 	err  error
 }
 
+// readEnd is one behind the last record of the tiles that hold what was asked for.
+func (r *run) readEnd() uint64 {
+	if r.whole() {
+		return r.end
+	}
+	return min((r.end+merkle.TileWidth-1)&^(merkle.TileWidth-1), r.ledger)
+}
+
 // walkAll reads in parallel and walks in order.
 func (r *run) walkAll(ctx context.Context) error {
-	until := r.end
-	if !r.whole() {
-		// The range is held against the first checkpoint that covers it.
-		until = min(max(r.end, (r.end+merkle.TileWidth-1)&^(merkle.TileWidth-1)), r.ledger)
-	}
+	until := r.readEnd()
 	if err := r.walkTo(ctx, until); err != nil {
 		return err
 	}
@@ -240,6 +244,7 @@ func (r *run) reach(ctx context.Context) error {
 		r.w.judge()
 	}
 	if size > r.w.rows.size {
+		r.report.Reached = &Range{r.w.rows.size, min(r.ledger, (size+merkle.TileWidth-1)&^(merkle.TileWidth-1))}
 		return r.walkTo(ctx, min(r.ledger, (size+merkle.TileWidth-1)&^(merkle.TileWidth-1)))
 	}
 	return nil

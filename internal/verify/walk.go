@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/merkle"
 )
 
@@ -217,7 +218,7 @@ func (w *walk) settle(c Checkpoint, rowsAreRight bool) {
 }
 
 func (c *Checkpoint) name() string {
-	s := fmt.Sprintf("the checkpoint of %d records (%s", c.Size, instant(c.At))
+	s := fmt.Sprintf("the checkpoint of %s (%s", counted.Of(c.Size, "record", "records"), instant(c.At))
 	if c.Signer != "" {
 		s += ", signed by " + c.Signer
 	}

@@ -85,9 +85,9 @@ func due(e entry, alive bool, now time.Time) step {
 		return forget
 	case e.phase == told || e.phase == open && e.by == 0:
 		return nothing
-	case e.phase == untold && now.Sub(at) > giveUpAfter && e.marks&counted != 0:
+	case e.phase == untold && now.Sub(at) > giveUpAfter && e.marks&tallied != 0:
 		return forget
-	case e.phase == untold && e.marks&counted == 0 && now.Sub(at) > tellWithin:
+	case e.phase == untold && e.marks&tallied == 0 && now.Sub(at) > tellWithin:
 		return count
 	}
 	p := promiseOf(e, alive)

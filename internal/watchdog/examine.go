@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/channel"
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/revision"
@@ -169,7 +170,7 @@ func ReadDebts(ctx context.Context, js jetstream.JetStream, l Limits) (Debts, er
 func checks(s Sight, found []Finding) []Check {
 	lag := "ClickHouse has every record"
 	if s.Sink.Lacking > 0 {
-		lag = fmt.Sprintf("ClickHouse lacks %d records, the oldest of %s ago", s.Sink.Lacking, s.At.Sub(s.Sink.Oldest).Round(time.Millisecond))
+		lag = fmt.Sprintf("ClickHouse lacks %s, the oldest of %s ago", counted.Of(s.Sink.Lacking, "record", "records"), s.At.Sub(s.Sink.Oldest).Round(time.Millisecond))
 	}
 	lines := []struct {
 		name  string
@@ -177,12 +178,12 @@ func checks(s Sight, found []Finding) []Check {
 		codes []Code
 	}{
 		{"streams", "as this version needs them", []Code{StreamsDrifted}},
-		{"registry", fmt.Sprintf("%d endpoints", s.Endpoints), []Code{RegistryUnread}},
+		{"registry", counted.Of(s.Endpoints, "endpoint", "endpoints"), []Code{RegistryUnread}},
 		{"consumers", "each takes what there is", []Code{ConsumerMissing, ConsumerStalled}},
 		{"ledger-sink", lag, []Code{SinkBehind, LedgerFilling}},
 		{"completeness", held(s), []Code{MessagesMissing, MessagesRemoved, StreamRewound}},
 		{"deliveries", fmt.Sprintf("%d without a verdict, none of them late", s.Debts.Open), []Code{PastDeadline, DeliveryOverdue, WatchdogBehind}},
-		{"dead letters", fmt.Sprintf("%d wait for people to be told, none too long", s.Debts.Untold), []Code{NotEscalated}},
+		{"dead letters", counted.Of(s.Debts.Untold, "waits", "wait") + " for people to be told, none too long", []Code{NotEscalated}},
 		{"people", fmt.Sprintf("escalation policies that name somebody: %d", s.Policies), []Code{NobodyToTell}},
 		{"escalator", "one tells people", []Code{EscalatorAbsent}},
 		{"clock", "as the NATS server's", []Code{ClockOffset, ClockJumped}},
@@ -219,7 +220,7 @@ func checkOf(name string, f Finding) Check {
 func held(s Sight) string {
 	var parts []string
 	for _, st := range s.Streams {
-		parts = append(parts, fmt.Sprintf("%s holds %d messages without a gap", st.Name, st.Messages))
+		parts = append(parts, fmt.Sprintf("%s holds %s without a gap", st.Name, counted.Of(st.Messages, "message", "messages")))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -232,7 +233,7 @@ func stageChecks(s Sight, unwatched bool, sync string) []Check {
 			idle = append(idle, c.Name())
 		}
 	}
-	stages := Check{Name: "stages", State: OK, Detail: fmt.Sprintf("%d consumers are served", len(s.Consumers))}
+	stages := Check{Name: "stages", State: OK, Detail: counted.Of(len(s.Consumers), "consumer is", "consumers are") + " served"}
 	if len(idle) > 0 {
 		stages.State, stages.Detail = IsWrong, "nobody asks for work at "+strings.Join(idle, ", ")
 		stages.Next = "start the stages behind them: fanout, dispatcher, escalator"

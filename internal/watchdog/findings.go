@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -91,15 +92,15 @@ func Judge(s Sight, l Limits) []Finding {
 func judgeDebts(s Sight, l Limits) (out []Finding) {
 	d := s.Debts
 	if d.PastDeadline > 0 {
-		out = append(out, Finding{PastDeadline, Wrong, "", fmt.Sprintf("%d deliveries have no verdict though their attempts should have ended; people are told of each", d.PastDeadline),
+		out = append(out, Finding{PastDeadline, Wrong, "", counted.Of(d.PastDeadline, "delivery has no verdict though its attempts", "deliveries have no verdict though their attempts") + " should have ended; people are told of each",
 			"see that dispatchers run: waybill delivery list --state pending"})
 	}
 	if d.Overdue > 0 {
-		out = append(out, Finding{DeliveryOverdue, Wrong, "", fmt.Sprintf("%d deliveries wait for an attempt that was due more than %s ago; the longest for %s", d.Overdue, l.Overdue, d.OldestOverdue.Round(time.Second)),
+		out = append(out, Finding{DeliveryOverdue, Wrong, "", fmt.Sprintf("%s for an attempt that was due more than %s ago; the longest for %s", counted.Of(d.Overdue, "delivery waits", "deliveries wait"), l.Overdue, d.OldestOverdue.Round(time.Second)),
 			"see that dispatchers run and keep up: waybill delivery list --state pending"})
 	}
 	if d.UntoldLate > 0 {
-		out = append(out, Finding{NotEscalated, Wrong, "", fmt.Sprintf("of %d dead letters or rejected events nobody was told in time", d.UntoldLate),
+		out = append(out, Finding{NotEscalated, Wrong, "", fmt.Sprintf("of %s nobody was told in time", counted.Of(d.UntoldLate, "dead letter or rejected event", "dead letters or rejected events")),
 			"look at the channels and policies: waybill channel list, waybill escalation-policy list"})
 	}
 	if s.Behind > l.Behind {
@@ -127,7 +128,7 @@ func judgeConsumer(c Consumer, now time.Time, l Limits) []Finding {
 	if c.Asking == 0 {
 		who = "nobody asks for work"
 	}
-	return []Finding{{ConsumerStalled, Wrong, c.Name(), fmt.Sprintf("%d messages are %s, the oldest for %s; %s", waiting, kind, now.Sub(oldest).Round(time.Second), who),
+	return []Finding{{ConsumerStalled, Wrong, c.Name(), fmt.Sprintf("%s %s, the oldest for %s; %s", counted.Of(waiting, "message is", "messages are"), kind, now.Sub(oldest).Round(time.Second), who),
 		"see that the stage behind it runs, and its log"}}
 }
 
@@ -136,11 +137,11 @@ func judgeStream(s Stream) (out []Finding) {
 		return nil // the drift says so
 	}
 	if s.Deleted > 0 {
-		out = append(out, Finding{MessagesMissing, Wrong, s.Name, fmt.Sprintf("%d messages within it are gone (sequences %d to %d hold %d)", s.Deleted, s.First, s.Last, s.Messages),
+		out = append(out, Finding{MessagesMissing, Wrong, s.Name, fmt.Sprintf("%s gone (sequences %d to %d hold %d)", counted.Of(s.Deleted, "message within it is", "messages within it are"), s.First, s.Last, s.Messages),
 			"the disk lost them or somebody deleted them: check the disk and who may call JetStream's API, then restore"})
 	}
 	if s.Removed > 0 {
-		out = append(out, Finding{MessagesRemoved, Wrong, s.Name, fmt.Sprintf("%d messages were removed before their time", s.Removed),
+		out = append(out, Finding{MessagesRemoved, Wrong, s.Name, counted.Of(s.Removed, "message was", "messages were") + " removed before their time",
 			"somebody purged it or changed its limits: waybill streams check, and check who may call JetStream's API"})
 	}
 	if s.Rewound {

@@ -42,7 +42,7 @@ const (
 // Marks of what is on record about an obligation.
 const (
 	handedOver uint8 = 1 << iota // the watchdog asked the escalator
-	counted                      // it is on record that nobody was told in time
+	tallied                      // it is on record that nobody was told in time
 	retried                      // an attempt was made, so at is when the next is due
 	orphan                       // told, and what it was about is not known
 )
@@ -170,7 +170,7 @@ func (o *obligations) acted(r *record.Record, seq uint64) {
 		}
 		o.ended(keyOf(r.ID), r, seq)
 	case actionNotTold:
-		o.mark(keyOf(r.Detail), counted)
+		o.mark(keyOf(r.Detail), tallied)
 	}
 }
 

@@ -126,8 +126,8 @@ func TestStepsComeInOrderAndEachInItsTime(t *testing.T) {
 		want  step
 	}{
 		{time.Second, 0, true, nothing}, {61 * time.Second, 0, true, handOver}, {61 * time.Second, handedOver, true, nothing}, {226 * time.Second, handedOver, true, tell},
-		{time.Second, 0, false, nothing}, {16 * time.Second, 0, false, tell}, {301 * time.Second, handedOver, true, count}, {301 * time.Second, counted, true, tell},
-		{2 * time.Hour, counted, true, forget}, {2 * time.Hour, 0, true, count},
+		{time.Second, 0, false, nothing}, {16 * time.Second, 0, false, tell}, {301 * time.Second, handedOver, true, count}, {301 * time.Second, tallied, true, tell},
+		{2 * time.Hour, tallied, true, forget}, {2 * time.Hour, 0, true, count},
 	}
 	for _, tt := range tests {
 		if got := due(marked(tt.marks), tt.alive, at.Add(tt.after)); got != tt.want {

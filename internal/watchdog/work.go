@@ -94,7 +94,7 @@ func (r *reader) finishOne(d result) {
 		case handOver:
 			r.owed.mark(d.key, handedOver)
 		case count:
-			r.owed.mark(d.key, counted)
+			r.owed.mark(d.key, tallied)
 		case tell:
 			if e, ok := r.owed.by[d.key]; ok {
 				r.owed.told(d.key, &record.Record{At: time.Now()}, e.last)

@@ -275,19 +275,20 @@ func TestWhoVerifiesIsToldWhatIsWrongWithTheFileTheKeyOrThePayload(t *testing.T)
 		code int
 		want string
 	}{
-		"proven":              {[]string{file, "--key", key}, 0, "PROVEN"},
-		"the event's data":    {[]string{file, "--key", key, "--payload", write("data", "data")}, 0, "The bytes given are the event's data"},
-		"a request's body":    {[]string{file, "--key", key, "--payload", write("body", "body 2")}, 0, "signed and sent in attempt 2"},
-		"another payload":     {[]string{file, "--key", key, "--payload", write("none", "none")}, 1, "the payload given has SHA-256"},
-		"another key":         {[]string{file, "--key", foreign}, 1, "is not signed by the key"},
-		"a bit was changed":   {[]string{write("changed.json", string(changed)), "--key", key}, 1, "was changed since it was written"},
-		"no key":              {[]string{file}, 2, "--key is missing"},
-		"no key in the file":  {[]string{file, "--key", file}, 2, "--key"},
-		"no file":             {[]string{"/nowhere", "--key", key}, 2, "name a file that can be read"},
-		"no witness":          {[]string{file, "--key", key, "--witness-key", s.key.Verifier}, 1, "has not signed this checkpoint"},
-		"no such output":      {[]string{file, "--key", key, "-o", "yaml"}, 2, "--output"},
-		"no payload to read":  {[]string{file, "--key", key, "--payload", "/nowhere"}, 2, "name a file that can be read"},
-		"as JSON, not proven": {[]string{file, "--key", foreign, "-o", "json"}, 1, `"proven": false`},
+		"proven":                  {[]string{file, "--key", key}, 0, "PROVEN"},
+		"the event's data":        {[]string{file, "--key", key, "--payload", write("data", "data")}, 0, "The bytes given are the event's data"},
+		"a request's body":        {[]string{file, "--key", key, "--payload", write("body", "body 2")}, 0, "signed and sent in attempt 2"},
+		"another payload":         {[]string{file, "--key", key, "--payload", write("none", "none")}, 1, "PROVEN: the file is as it was signed; the PAYLOAD given is NOT what was sent"},
+		"another payload in JSON": {[]string{file, "--key", key, "-o", "json", "--payload", write("none", "none")}, 1, `"payload": "differs"`},
+		"another key":             {[]string{file, "--key", foreign}, 1, "is not signed by the key"},
+		"a bit was changed":       {[]string{write("changed.json", string(changed)), "--key", key}, 1, "was changed since it was written"},
+		"no key":                  {[]string{file}, 2, "--key is missing"},
+		"no key in the file":      {[]string{file, "--key", file}, 2, "--key"},
+		"no file":                 {[]string{"/nowhere", "--key", key}, 2, "name a file that can be read"},
+		"no witness":              {[]string{file, "--key", key, "--witness-key", s.key.Verifier}, 1, "has not signed this checkpoint"},
+		"no such output":          {[]string{file, "--key", key, "-o", "yaml"}, 2, "--output"},
+		"no payload to read":      {[]string{file, "--key", key, "--payload", "/nowhere"}, 2, "name a file that can be read"},
+		"as JSON, not proven":     {[]string{file, "--key", foreign, "-o", "json"}, 1, `"proven": false`},
 	} {
 		code, out, errs := s.run(append([]string{"evidence", "verify"}, c.args...)...)
 		if code != c.code || !strings.Contains(out+errs, c.want) || strings.Count(errs, "\n") > 1 {
