@@ -173,5 +173,8 @@ func (f *lintFlags) print(s stdio, r lintReport) error {
 		t.add(w.EventType, clip(w.Path, 60), w.Kind, sure, strconv.Itoa(w.Events), w.Why)
 		t.note(w.Advice)
 	}
+	if r.Looked == 0 {
+		return t.write(s.out, "no event was looked at: there is none of this type and tenant among the newest in EVENTS; check the name, or ask with a higher --events")
+	}
 	return t.write(s.out, fmt.Sprintf("%d events looked at: nothing that looks like personal data or secrets", r.Looked))
 }
