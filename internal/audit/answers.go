@@ -172,14 +172,17 @@ func OfControls(f Filter, days []Day, changes []Change, moreChanges uint64) Cont
 		s.LedgerGaps += d.LedgerGaps
 		s.NotToldInTime += d.NotToldInTime
 		s.AttemptsUnknown += d.AttemptsUnknown
+		s.Changes += d.Changes
 	}
 	if len(days) > 0 {
 		a.note("%s on record: %s, %s, %s, %s, %s.",
-			plural(len(days), "day is", "days are"), plural(s.Delivered, "delivery made", "deliveries made"), plural(s.Checkpoints, "checkpoint signed", "checkpoints signed"),
+			plural(len(days), "day is", "days are"), plural(s.Delivered, "attempt that delivered", "attempts that delivered"), plural(s.Checkpoints, "checkpoint signed", "checkpoints signed"),
 			plural(s.ConformanceChecks, "conformance check", "conformance checks"), plural(s.EscalationTests, "test of channels", "tests of channels"), plural(s.AlarmsRaised, "alarm raised", "alarms raised"))
 	}
 	if n := uint64(len(changes)) + moreChanges; n > 0 {
-		a.note("%s of the configuration, each with who made it.", plural(n, "change", "changes"))
+		changed := min(s.Changes, n)
+		a.note("%s of the configuration, and %s, such as tests of channels, legal holds, and dead letters that were settled; each with who did it.",
+			plural(changed, "change", "changes"), plural(n-changed, "other action", "other actions"))
 	}
 	if s.LedgerGaps > 0 {
 		a.warn("%s in LEDGER: messages were lost before they reached ClickHouse.", plural(s.LedgerGaps, "gap", "gaps"))
