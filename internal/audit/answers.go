@@ -174,14 +174,17 @@ func OfControls(f Filter, days []Day, changes []Change, moreChanges uint64) Cont
 		s.LedgerGaps += d.LedgerGaps
 		s.NotToldInTime += d.NotToldInTime
 		s.AttemptsUnknown += d.AttemptsUnknown
+		s.Changes += d.Changes
 	}
 	if len(days) > 0 {
 		a.note("%s on record: %s, %s, %s, %s, %s.",
-			counted.Of(len(days), "day is", "days are"), counted.Of(s.Delivered, "delivery made", "deliveries made"), counted.Of(s.Checkpoints, "checkpoint signed", "checkpoints signed"),
+			counted.Of(len(days), "day is", "days are"), counted.Of(s.Delivered, "attempt that delivered", "attempts that delivered"), counted.Of(s.Checkpoints, "checkpoint signed", "checkpoints signed"),
 			counted.Of(s.ConformanceChecks, "conformance check", "conformance checks"), counted.Of(s.EscalationTests, "test of channels", "tests of channels"), counted.Of(s.AlarmsRaised, "alarm raised", "alarms raised"))
 	}
 	if n := uint64(len(changes)) + moreChanges; n > 0 {
-		a.note("%s of the configuration, each with who made it.", counted.Of(n, "change", "changes"))
+		changed := min(s.Changes, n)
+		a.note("%s of the configuration, and %s, such as tests of channels, legal holds, and dead letters that were settled; each with who did it.",
+			counted.Of(changed, "change", "changes"), counted.Of(n-changed, "other action", "other actions"))
 	}
 	if s.LedgerGaps > 0 {
 		a.warn("%s in LEDGER: messages were lost before they reached ClickHouse.", counted.Of(s.LedgerGaps, "gap", "gaps"))

@@ -206,6 +206,9 @@ func ChangeGrid(rows []Change) Grid {
 	g := Grid{Header: []string{"AT (UTC)", "WHO", "WHAT", "ACTION", "ABOUT", "REASON"}}
 	for _, r := range rows {
 		about := strings.TrimSpace(r.EndpointID + " " + r.Subject)
+		if hold := r.Settings["hold"]; hold != "" {
+			about = strings.TrimSpace(hold + " " + r.Detail) // what it covers
+		}
 		g.add(when(r.At), r.Actor, strings.TrimSuffix(r.Kind, ".changed"), r.Action, clip(about, 80), r.Reason)
 	}
 	return g

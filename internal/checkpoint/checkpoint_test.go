@@ -108,6 +108,15 @@ func TestKeysSignRotateAndRetire(t *testing.T) {
 	if want := []string{rotated[1].New.ID, rotated[0].New.ID, first.ID}; strings.Join(ids, " ") != strings.Join(want, " ") {
 		t.Errorf("keys %v, want %v", ids, want)
 	}
+	// A second rotation before the first was followed by a checkpoint takes nobody's voice.
+	r, err := checkpoint.Rotate(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	signedBy(r.New.ID, rotated[1].New.ID, rotated[0].New.ID)
 	// Another's file in its place is not taken up.
 	other := filepath.Join(t.TempDir(), "other.key")
 	if _, err := checkpoint.CreateFile(other, "another.example"); err != nil {
@@ -116,7 +125,7 @@ func TestKeysSignRotateAndRetire(t *testing.T) {
 	if err := os.Rename(other, path); err != nil {
 		t.Fatal(err)
 	}
-	if signed, id, err := keys.Sign(example); err == nil || !strings.Contains(err.Error(), "restart") || id != rotated[1].New.ID || signed == "" {
+	if signed, id, err := keys.Sign(example); err == nil || !strings.Contains(err.Error(), "restart") || id != r.New.ID || signed == "" {
 		t.Errorf("%s, %v", id, err)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {

@@ -46,7 +46,9 @@ type Rotation struct {
 var errInline = errors.New("the checkpoint key is in WAYBILL_CHECKPOINT_KEY, not in a file: make a new one with waybill ledger key generate, and set NEW,OLD there; or keep the keys in a file")
 
 // Rotate makes a new key for a key file, to be put into it by Commit. Once it is
-// there, it and the one before sign; those that are older become verifier keys.
+// there, it signs beside those that signed, until Retire: were the one before the
+// last dropped here, two rotations in a row would leave no checkpoint by which it
+// vouches for its successor.
 func Rotate(path string) (Rotation, error) {
 	if Inline(path) {
 		return Rotation{}, errInline
@@ -67,10 +69,7 @@ func Rotate(path string) (Rotation, error) {
 		return Rotation{}, err
 	}
 	r := Rotation{Origin: k.set.origin, New: Key{ID: KeyID(v), Verifier: verifier, Signs: true}, Before: k.set.verifiers[0],
-		path: path, lines: []string{private, k.set.lines[0]}}
-	for _, old := range k.set.verifiers[1:] {
-		r.lines = append(r.lines, old.Verifier)
-	}
+		path: path, lines: append([]string{private}, k.set.lines...)}
 	return r, nil
 }
 

@@ -174,5 +174,8 @@ func (f *lintFlags) print(s stdio, r lintReport) error {
 		t.add(w.EventType, clip(w.Path, 60), w.Kind, sure, strconv.Itoa(w.Events), w.Why)
 		t.note(w.Advice)
 	}
+	if r.Looked == 0 {
+		return t.write(s.out, "no event was looked at: there is none of this type and tenant among the newest in EVENTS; check the name, or ask with a higher --events")
+	}
 	return t.write(s.out, counted.Of(r.Looked, "event", "events")+" looked at: nothing that looks like personal data or secrets")
 }

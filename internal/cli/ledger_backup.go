@@ -76,7 +76,12 @@ func backup(ctx context.Context, t *target, to string) error {
 		return err
 	}
 	data := filepath.Dir(filepath.Dir(a.ClickHousePasswordsFile))
-	return moveDir(allinone.BackupPath(data, name), to)
+	from := allinone.BackupPath(data, name)
+	// The engine makes it for everybody to read; nobody else may read the ledger itself.
+	if err := os.Chmod(from, 0o700); err != nil {
+		return fmt.Errorf("closing the backup to others: %w; it is in %s", err, from)
+	}
+	return moveDir(from, to)
 }
 
 // moveDir moves a directory, also to another file system.
@@ -87,7 +92,7 @@ func moveDir(from, to string) error {
 	if os.Rename(from, to) == nil {
 		return nil
 	}
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+	if err := errors.Join(os.Mkdir(to, 0o700), os.CopyFS(to, os.DirFS(from))); err != nil {
 		return fmt.Errorf("--to %s: %w; the backup is in %s", to, err, from)
 	}
 	return os.RemoveAll(from)
@@ -119,6 +124,9 @@ A server of yours restores with RESTORE DATABASE: see docs/backup.md.`,
 		if info, err := os.Stat(from); err != nil || !info.IsDir() {
 			return process.Usagef("--from %s is no directory; name one that waybill ledger backup made", from)
 		}
+		if _, err := os.Stat(filepath.Join(from, ".backup")); err != nil { // before a data directory is made for it
+			return process.Usagef("--from %s holds no backup (it has no file .backup); name a directory that waybill ledger backup made", from)
+		}
 		n, err := allinone.RestoreLedger(c.Context(), data, from, zerolog.Nop())
 		if err != nil {
 			return err
@@ -126,7 +134,8 @@ A server of yours restores with RESTORE DATABASE: see docs/backup.md.`,
 		if out == "json" {
 			return printJSON(s.out, map[string]uint64{"records": n})
 		}
-		_, err = fmt.Fprintf(s.out, "%s restored; start waybill up, and the ledger sink adds what LEDGER still has\n", counted.Of(n, "record is", "records are"))
+		_, err = fmt.Fprintf(s.out, "%s restored into %s; start waybill up there, and the ledger sink adds what LEDGER still has\n",
+			counted.Of(n, "record is", "records are"), data)
 		return err
 	}
 	return c

@@ -138,11 +138,11 @@ func ledgerKeyRotate(s stdio) *cobra.Command {
 		Use: "rotate", Short: "Add a new key, which signs from now on beside the one before",
 		Long: `Make a new key of the same origin. It is first put on record by its verifier key,
 then added to the key file. What runs takes the file up by itself; from then on
-checkpoints carry the signatures of the new key and of the one before, which so
-vouches for it. Keys that are older sign no more.
+checkpoints carry the signatures of the new key and of those that signed before,
+which so vouch for it.
 
-Give whoever verifies the new verifier key. Once they have it, take the old key
-out of use with: waybill ledger key retire`,
+Give whoever verifies the new verifier key. Once they have it, take the old
+ones out of use with: waybill ledger key retire`,
 		Example: "  waybill ledger key rotate --reason 'yearly rotation'\n  waybill ledger key rotate --checkpoint-key /etc/waybill/checkpoint.key --nats-url nats://nats.internal:4222",
 	}
 	f.bind(c)

@@ -63,7 +63,15 @@ Exit status: 0 good, 1 something is wrong, 2 wrong use.`,
 	c.Flags().StringVar(&f.state, "state", "", "file to keep how far it came, so that an interrupted run can go on")
 	c.Flags().BoolVar(&f.progress, "progress", false, "show progress on standard error, also when it is no terminal")
 	c.Flags().IntVar(&f.workers, "workers", 0, "readers at once (default: one more than there are cores)")
-	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c.Context(), s) }
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		// A variable that is not set must not pass for a run without a key.
+		for name, given := range map[string][]string{"key": f.keys, "checkpoint": f.checkpoints} {
+			if c.Flags().Changed(name) && len(given) == 0 {
+				return process.Usagef("--%s is empty; give a value, or leave it away", name)
+			}
+		}
+		return f.run(c.Context(), s)
+	}
 	return c
 }
 

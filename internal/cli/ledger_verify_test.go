@@ -123,6 +123,8 @@ func TestWrongUseOfVerifyIsSaidInOneLine(t *testing.T) {
 		args []string
 		want string
 	}{
+		{[]string{"--key", ""}, "--key is empty"},
+		{[]string{"--checkpoint", ""}, "--checkpoint is empty"},
 		{[]string{"--key", "x"}, "verifier key itself, NAME+HASH+BASE64"},
 		{[]string{"--key", "a+b+c"}, "ledger key show"},
 		{[]string{"--key", private}, "private key"},

@@ -102,6 +102,9 @@ func TestEventTypesAreLintedBySampleAndFromTheStream(t *testing.T) {
 			t.Errorf("%v: %s", none, out)
 		}
 	}
+	if code, out, _ := run(t, "", "event-type", "lint", "lab_reslut.*", "--nats-url", n.URL); code != process.ExitOK || !strings.Contains(out, "no event was looked at") {
+		t.Errorf("a misspelt type passes for a clean one: exit %d: %s", code, out)
+	}
 	if _, out := lint("--events", "1"); !strings.Contains(out, `"events_looked_at": 1`) {
 		t.Error(out)
 	}

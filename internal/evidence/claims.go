@@ -65,7 +65,7 @@ func (r *Report) notProven(f *File, timed bool) {
 	if !timed {
 		said := ""
 		if at := f.Statement.CheckpointAt; !at.IsZero() {
-			said = " The ledger says " + moment(at) + "."
+			said = " Whoever exported the file says that the ledger says " + moment(at) + "."
 		}
 		no("When the checkpoint was signed: no witness and no time stamping authority that you gave the key of vouches for the time.%s", said)
 	}
@@ -187,6 +187,9 @@ func endClaim(x *Fact) string {
 }
 
 func escalationClaim(x *Fact) string {
+	if x.Outcome == "handed_over" { // no try to tell anybody
+		return fmt.Sprintf("The watchdog found at %s that nobody had been told yet, and asked the escalator to.", moment(x.At))
+	}
 	where := prefixed(" on channel ", x.Channel)
 	if x.Step > 0 {
 		where += fmt.Sprintf(", step %d of policy %s", x.Step, or(x.EscalationPolicy, "none"))

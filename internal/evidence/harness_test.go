@@ -225,6 +225,7 @@ func (l *log) tellLarge(event string) {
 	l.tell(record.Escalation, event, "ep_bad", func(r *record.Record) {
 		r.Outcome, r.Channel, r.EscalationPolicy, r.Step, r.Action = "delivered", "pager", "night", 1, "trigger"
 	})
+	l.tell(record.Escalation, event, "ep_bad", func(r *record.Record) { r.Outcome, r.Action, r.Actor = "handed_over", "handed_over", "watchdog" })
 	l.tell(record.EscalationAcked, event, "ep_bad", func(r *record.Record) { r.Actor = "bob" })
 	l.tell(record.ReplayRequested, event, "ep_bad", func(r *record.Record) { r.ReplayID, r.Actor, r.Reason = "rpl_1", "alice", "mended" })
 	l.tell(record.DeliveryOwed, event, "ep_bad", func(r *record.Record) { r.ReplayID = "rpl_1" })

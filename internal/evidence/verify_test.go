@@ -27,12 +27,12 @@ func TestAWholeFileProvesWhatItsRecordsSay(t *testing.T) {
 		text += c.About + ": " + c.Text + "\n"
 	}
 	for _, want := range []string{
-		`These 18 records were in the ledger "example.com/waybill", at places 0 to 22, when its checkpoint over 23 records was signed by the key ` + l.key.String(),
+		`These 19 records were in the ledger "example.com/waybill", at places 0 to 23, when its checkpoint over 24 records was signed by the key ` + l.key.String(),
 		"The witness w.example+", "2026-11-02 12:01:40.000 UTC",
 		"came to be owed to 1 endpoint.", "carol set at", "dave made policy night",
 		"Attempt 2 was made at 2026-11-02 12:00:12.000 UTC, answered 200 after 0s: outcome delivered, decided delivered.",
 		"The body that was signed and sent had 6 bytes with SHA-256",
-		"became a dead letter at", "People were told on channel pager", "bob took it on", "alice asked for replay rpl_1",
+		"became a dead letter at", "People were told on channel pager", "The watchdog found at", "bob took it on", "alice asked for replay rpl_1",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("not claimed: %s\n%s", want, text)

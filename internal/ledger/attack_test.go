@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/checkpoint"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/merkle"
+	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/verify"
 )
 
@@ -217,6 +218,45 @@ func TestLEDGERNarrowsWhatWasRewritten(t *testing.T) {
 	if f := first(r); f == nil || f.First != 300 || f.Last != 511 || !strings.Contains(f.Text, "says otherwise about record 400: the first wrong one is at or before record 400") || strings.Contains(f.Text, "it is record") {
 		t.Errorf("got %+v", f)
 	}
+}
+
+// Somebody who may insert puts a row behind the end, and the sink signs it with
+// those that follow.
+func TestRowsThatWereSignedThoughTheSinkDidNotWriteThem(t *testing.T) {
+	forge := func(t *testing.T, foreign record.Record) *signed {
+		s := newSignedWith(t, 300, map[int]record.Record{280: foreign}, 300)
+		// LEDGER never had it: what is behind it came from one sequence earlier.
+		s.stream.bodies = append(s.stream.bodies[:280:280], s.stream.bodies[281:]...)
+		return s
+	}
+	t.Run("one that LEDGER does not know", func(t *testing.T) {
+		s := forge(t, record.Record{ID: "att_foreign", Kind: record.Attempt, Tenant: "acme", EventID: "e", EndpointID: "ep_1", Attempt: 1})
+		r := s.verify(s.withStream, s.withOutside)
+		said := strings.Join(r.Unproven, "\n")
+		if !r.Good || !strings.Contains(said, "who wrote 20 records that are signed, and of which LEDGER says otherwise; the first: record 280") || len(r.Notes) > 0 {
+			t.Errorf("good %v, %s", r.Good, said)
+		}
+	})
+	t.Run("one that is there already", func(t *testing.T) {
+		s := newSigned(t, 300, 100)
+		s.insertLike(20, "idx", "300")
+		leaves, err := s.db.Leaves(context.Background(), 0, 301)
+		s.must(err)
+		s.sign(leaves, s.now, true)
+		r := s.verify(s.withStream)
+		wantFirst(t, r, 300, verify.RecordAdded)
+		if f := first(r); f == nil || !strings.Contains(f.Text, "record 20 once more") {
+			t.Errorf("got %+v", f)
+		}
+	})
+	t.Run("one in the place of one that LEDGER has", func(t *testing.T) {
+		s := newSigned(t, 300, 300)
+		s.stream.bodies[290] = []byte(`{"v":1,"id":"att_real","kind":"attempt"}`)
+		r := s.verify(s.withStream)
+		if r.Good || r.Codes() != string(verify.NotInLedger) {
+			t.Errorf("got %+v", r.Findings)
+		}
+	})
 }
 
 // TestABackupOfLastWeekIsFound: everything in the database is as it was once.

@@ -44,7 +44,7 @@ func (db *DB) AuditDays(ctx context.Context, f audit.Filter) ([]audit.Day, error
 func (db *DB) AuditChanges(ctx context.Context, f audit.Filter, limit int) (rows []audit.Change, more uint64, err error) {
 	var c conditions
 	if f.Tenant != "" {
-		c.add("tenant IN (?, '', 'all')", f.Tenant)
+		c.add("(tenant IN (?, '', 'all') OR match(action, '^(hold|ledger)[.]'))", f.Tenant)
 	}
 	if f.EndpointID != "" {
 		c.add("endpoint_id IN (?, '')", f.EndpointID)

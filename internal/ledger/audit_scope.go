@@ -118,20 +118,28 @@ func sweep(ctx context.Context, f audit.Filter) context.Context {
 }
 
 // Known says what of a filter's names the ledger has no record of; "" means that
-// it has records of all of them.
+// it has records of all of them, and of the event and the endpoint as the tenant's.
 func (db *DB) Known(ctx context.Context, f audit.Filter) (unknown string, err error) {
-	for _, q := range []struct{ what, column, value string }{
-		{"event", "event_id", f.EventID}, {"tenant", "tenant", f.Tenant}, {"endpoint", "endpoint_id", f.EndpointID},
+	for _, q := range []struct{ what, column, value, tenant string }{
+		{"event", "event_id", f.EventID, ""}, {"tenant", "tenant", f.Tenant, ""}, {"endpoint", "endpoint_id", f.EndpointID, ""},
+		{"event", "event_id", f.EventID, f.Tenant}, {"endpoint", "endpoint_id", f.EndpointID, f.Tenant},
 	} {
 		if q.value == "" {
 			continue
 		}
+		var c conditions
+		c.equal(q.column, q.value)
+		c.equal("tenant", q.tenant)
 		var n uint64
-		err := db.conn.QueryRow(ctx, "SELECT count() FROM (SELECT 1 FROM records WHERE "+q.column+" = ? LIMIT 1)", q.value).Scan(&n)
+		err := db.conn.QueryRow(ctx, "SELECT count() FROM (SELECT 1 FROM records WHERE "+c.String()+" LIMIT 1)", c.args...).Scan(&n)
 		if err != nil {
 			return "", db.explain("looking for a "+q.what, err)
 		}
-		if n == 0 {
+		switch {
+		case n > 0:
+		case q.tenant != "":
+			return q.what + " " + q.value + " of tenant " + q.tenant, nil
+		default:
 			return q.what + " " + q.value, nil
 		}
 	}

@@ -225,6 +225,23 @@ func BenchmarkQuestionOne(b *testing.B) {
 	}
 }
 
+// A legal hold and a new key are the whole deployment's, though their records name a tenant.
+func TestHoldsAndKeysAreListedWhateverTheTenant(t *testing.T) {
+	t.Parallel()
+	db, _, _ := open(t)
+	s := &story{t: t}
+	for action, tenant := range map[string]string{"hold.added": "default", "ledger.key_rotated": "waybill", "channel.tested": "other"} {
+		s.tell(record.OperatorAction, "", "", func(r *record.Record) { r.Action, r.Tenant = action, tenant })
+	}
+	if err := db.Append(context.Background(), s.rows); err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := db.AuditChanges(context.Background(), audit.Filter{Tenant: "acme"}, 10)
+	if err != nil || len(rows) != 2 || rows[0].Tenant == "other" || rows[1].Tenant == "other" {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}
+
 func TestWhatIsNotKnownIsSaid(t *testing.T) {
 	t.Parallel()
 	db, _ := openScenario(t)
@@ -232,7 +249,8 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 		f    audit.Filter
 		want string
 	}{{audit.Filter{}, ""}, {audit.Filter{Tenant: "acme", EndpointID: "ep_a", EventID: "e1"}, ""}, {audit.Filter{Tenant: "nobody"}, "tenant nobody"},
-		{audit.Filter{EndpointID: "ep_x'"}, "endpoint ep_x'"}, {audit.Filter{EventID: "e99"}, "event e99"}} {
+		{audit.Filter{EndpointID: "ep_x'"}, "endpoint ep_x'"}, {audit.Filter{EventID: "e99"}, "event e99"},
+		{audit.Filter{Tenant: "other", EndpointID: "ep_a"}, "endpoint ep_a of tenant other"}, {audit.Filter{Tenant: "other", EventID: "e2"}, "event e2 of tenant other"}} {
 		if got, err := db.Known(context.Background(), c.f); err != nil || got != c.want {
 			t.Errorf("%+v: %q, %v", c.f, got, err)
 		}

@@ -209,7 +209,7 @@ func compareDefinitions(want, got map[string]definition) (wrong, notes []string)
 	}
 	for _, name := range slices.Sorted(maps.Keys(got)) {
 		if _, known := want[name]; !known {
-			notes = append(notes, fmt.Sprintf("%s in this database is not Waybill's", name))
+			notes = append(notes, fmt.Sprintf("the database has a table or view %s, which is not Waybill's", name))
 		}
 	}
 	return wrong, notes

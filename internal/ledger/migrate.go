@@ -24,6 +24,15 @@ var ErrNoSchema = errors.New("the ledger has no schema yet")
 // ErrNewerSchema says that a newer version of the program has migrated the database.
 var ErrNewerSchema = errors.New("the ledger's schema is newer than this program")
 
+// oldSchema is an error that is ErrNoSchema for who asks, and does not say so:
+// there is a schema, only not all of it.
+type oldSchema string
+
+func (e oldSchema) Error() string { return string(e) }
+
+// Is implements errors.Is.
+func (oldSchema) Is(target error) bool { return target == ErrNoSchema }
+
 // Versions are the applied and the known schema version.
 type Versions struct {
 	Applied int `json:"applied"`
@@ -162,8 +171,7 @@ func (db *DB) CheckSchema(ctx context.Context) error {
 		return err
 	}
 	if v.Applied < v.Known {
-		return fmt.Errorf("database %q has schema version %d, this program needs %d; mend it with: waybill ledger migrate: %w",
-			db.Database(), v.Applied, v.Known, ErrNoSchema)
+		return oldSchema(fmt.Sprintf("database %q has schema version %d, this program needs %d; mend it with: waybill ledger migrate", db.Database(), v.Applied, v.Known))
 	}
 	return nil
 }

@@ -6,7 +6,9 @@ package payloadlint
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"sort"
 	"strings"
 
@@ -49,6 +51,9 @@ func (l *Lint) Look(eventType string, data []byte) error {
 	var v any
 	if err := d.Decode(&v); err != nil {
 		return fmt.Errorf("the payload is no JSON: %s", reason(err))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more behind its first JSON value, which would not be looked at")
 	}
 	l.looked++
 	w := walk{l, eventType, map[[3]string]bool{}}

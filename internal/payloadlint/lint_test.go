@@ -64,6 +64,16 @@ func TestReferencesAreFine(t *testing.T) {
 	}
 }
 
+// What stands behind the first value would pass for looked at.
+func TestSeveralValuesAreNoPayload(t *testing.T) {
+	for _, payload := range []string{"{}\n" + `{"ssn":"078-05-1120"}`, `{"a":1} and more`, "1 2"} {
+		l := payloadlint.New(redact.Default())
+		if err := l.Look("a.b", []byte(payload)); err == nil || l.Looked() > 0 {
+			t.Errorf("%s: %v, %d looked at", payload, err, l.Looked())
+		}
+	}
+}
+
 func TestNoValueIsEverRepeated(t *testing.T) {
 	const payload = `{"email":"jane.doe@hospital.org","jane.doe@hospital.org":"x","diagnosis":"F32.1 depressive","notes":"Jane is ill","ssn":"078-05-1120"}`
 	b, err := json.Marshal(look(t, payload, payload))

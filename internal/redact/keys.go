@@ -12,7 +12,13 @@ type Key struct {
 	// Weak names say it of one value in a few only ("name", "address"): they
 	// are no reason to remove it, but one to look.
 	Weak bool
+	// Removed are weak names whose value is removed all the same: what it is a few
+	// times is worse to keep than what it is at other times is to lose.
+	Removed bool
 }
+
+// removes says that the name is reason enough to remove its value.
+func (k Key) removes() bool { return !k.Weak || k.Removed }
 
 // vocabulary lists names, lower-case and without joins, by what they say of
 // their value. A longer name means the same when it ends with one of them:
@@ -57,7 +63,9 @@ func vocabulary() map[string]Key {
 		maritalstatus familienstand nationality staatsangehörigkeit politicalopinion`)
 	add(Key{Kind: Personal, What: "bank data"}, `iban bic accountnumber bankaccount bankaccountnumber kontonummer kontonr cardnumber ccnumber creditcard creditcardnumber
 		creditcardno numerocarta kreditkarte kreditkartennummer salary gehalt income einkommen`)
-	add(Key{Kind: Personal, What: "perhaps a person's name", Weak: true}, `name username login nickname displayname contact person patient recipient author nom naam namn nazwa`)
+	add(Key{Kind: Personal, What: "perhaps a person's name", Weak: true}, `name username login contact person recipient author nom naam namn nazwa`)
+	add(Key{Kind: Personal, What: "perhaps a person's name", Weak: true, Removed: true}, `nickname displayname patient`)
+	add(Key{Kind: Secret, What: "perhaps a session's id", Weak: true, Removed: true}, `sid connectsid`)
 	add(Key{Kind: Personal, What: "perhaps contact data", Weak: true}, `address city town ort ville ciudad tel zip ipaddress ip latitude longitude geo location`)
 	add(Key{Kind: Personal, What: "free text, in which people write anything", Weak: true}, `notes note comment comments remark remarks bemerkung
 		freetext message description text body content html`)

@@ -92,7 +92,7 @@ func (s *scanner) harmless(i int) int {
 }
 
 // isoDate reads 2026-11-02 and what may follow: T or a space, 10:04:05, up to
-// microseconds (nine digits might be anything).
+// microseconds, or to nanoseconds before a zone (nine digits alone might be anything).
 func isoDate(t []byte) int {
 	if len(t) < 10 || t[4] != '-' || t[7] != '-' || t[0] != '1' && t[0] != '2' || t[1] != '9' && t[1] != '0' ||
 		!onlyDigits(t[:4]) || !onlyDigits(t[5:7]) || !onlyDigits(t[8:10]) {
@@ -115,7 +115,7 @@ func isoDate(t []byte) int {
 		for f < len(t) && class[t[f]]&isDigit != 0 {
 			f++
 		}
-		if f-n-1 <= 6 {
+		if f-n-1 <= 6 || f-n-1 <= 9 && zone(t[f:]) {
 			n = f
 		}
 	}
@@ -123,6 +123,15 @@ func isoDate(t []byte) int {
 		return 0
 	}
 	return n
+}
+
+// zone says that a text begins with a time zone: Z, +01:00, of which a form makes
+// a space of the plus.
+func zone(t []byte) bool {
+	if len(t) > 0 && t[0]|0x20 == 'z' {
+		return len(t) == 1 || class[t[1]]&isAlnum == 0
+	}
+	return len(t) >= 6 && (t[0] == '+' || t[0] == '-' || t[0] == ' ') && onlyDigits(t[1:3]) && t[3] == ':' && onlyDigits(t[4:6]) && (len(t) == 6 || class[t[6]]&isAlnum == 0)
 }
 
 func two(t []byte) int { return int(t[0]-'0')*10 + int(t[1]-'0') }

@@ -39,7 +39,7 @@ func (s *scanner) keyBefore(i int) (Key, bool) {
 	if j == end || class[s.t[end-1]]&isJoin != 0 || class[s.t[j]]&(isLower|isUpper|isHigh|isJoin) == 0 {
 		return Key{}, false
 	}
-	if k, ok := lookUpBytes(s.t[j:end], s.r.keys); ok && !k.Weak {
+	if k, ok := lookUpBytes(s.t[j:end], s.r.keys); ok && k.removes() {
 		return k, true
 	}
 	for range 3 { // "medical record number:"
@@ -52,7 +52,7 @@ func (s *scanner) keyBefore(i int) (Key, bool) {
 		if j == start {
 			return Key{}, false
 		}
-		if k, ok := lookUpBytes(s.t[j:end], s.r.keys); ok && !k.Weak {
+		if k, ok := lookUpBytes(s.t[j:end], s.r.keys); ok && k.removes() {
 			return k, true
 		}
 	}

@@ -3,11 +3,14 @@ package registry
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/retry"
 )
 
 // Settings are what goes on record of a revision besides what has a field of
@@ -18,7 +21,7 @@ func (e *Endpoint) Settings() map[string]string {
 		s["deliver_within"] = e.DeliverWithin.String()
 	}
 	if e.Policy != nil {
-		s["policy"] = e.Policy.Name
+		s["policy"] = schedule(*e.Policy)
 	}
 	var names []string
 	for _, h := range e.Headers {
@@ -44,7 +47,7 @@ func (e *Endpoint) Settings() map[string]string {
 		s["egress_proxy"] = e.EgressProxy
 	}
 	for i, r := range e.Policies {
-		s["policy_for_"+strconv.Itoa(i+1)] = strings.Join(r.Types, ", ") + ": " + r.Policy.Name
+		s["policy_for_"+strconv.Itoa(i+1)] = strings.Join(r.Types, ", ") + ": " + schedule(r.Policy)
 	}
 	if e.MaxPerSecond > 0 {
 		s["max_per_second"] = strconv.FormatFloat(e.MaxPerSecond, 'g', -1, 64)
@@ -56,6 +59,19 @@ func (e *Endpoint) Settings() map[string]string {
 		s["sealed_under"] = strings.Join(keys, ", ")
 	}
 	return s
+}
+
+// schedule is a policy as it goes on record: a built-in one by its name, any
+// other whole, since its name, if it has one, says nothing of when attempts are made.
+func schedule(p retry.Policy) string {
+	if built, ok := retry.Preset(p.Name); ok && reflect.DeepEqual(built, p) {
+		return p.Name
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		return p.Name
+	}
+	return string(b)
 }
 
 // SealedUnder are the ids of the secrets keys that the endpoint's secrets need.

@@ -309,7 +309,8 @@ func (r *run) unproven() {
 	if len(r.o.Keys) == 0 && r.end > 0 {
 		say("who signed: no key was given (--key), so whoever can write to the database could have made these checkpoints too")
 	} else if r.g.unsigned > 0 {
-		say("%s not signed by a key that was given, and not used; after a change of keys, give the old key too", counted.Of(r.g.unsigned, "checkpoint is", "checkpoints are"))
+		say("%s not signed by a key that was given, and not used; after a change of keys, give both the old key and the new one",
+			counted.Of(r.g.unsigned, "checkpoint is", "checkpoints are"))
 	}
 	if p.Checkpoints.Outside == 0 && !r.witnessed() && r.end > 0 {
 		say("that this is the only history: no checkpoint from outside of the database was given (--checkpoint, --nats-url), nor the key of a witness that cosigned one (--key), so whoever has the key and the database could have rewritten both, or cut the ledger short")

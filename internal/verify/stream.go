@@ -26,8 +26,9 @@ type streamRun struct {
 	at    StreamExtent
 	found findings
 	// proven counts what LEDGER says otherwise about records that a checkpoint proves.
-	proven uint64
-	first  string
+	proven   uint64
+	first    string // of those, in words
+	firstIdx uint64
 	// oldest is the first record that LEDGER still has, with the same bytes.
 	oldest uint64
 	// newest is the last sequence that a row of the stream has: what comes behind
@@ -96,14 +97,10 @@ func (s *streamRun) compare(ctx context.Context, batch []message) error {
 	if first == s.at.First {
 		first = 0
 	}
-	rows := map[uint64]Record{}
+	rows := map[uint64][]Record{}
 	err := s.source.BySequence(ctx, s.at.Epoch, batch[0].seq, last, func(x Record) error {
 		x.Body = bytes.Clone(x.Body)
-		if _, twice := rows[x.StreamSeq]; twice {
-			s.differs(x, NotInStream, fmt.Sprintf("a further row says that it came from sequence %d of LEDGER", x.StreamSeq))
-			return nil
-		}
-		rows[x.StreamSeq] = x
+		rows[x.StreamSeq] = append(rows[x.StreamSeq], x)
 		s.newest = max(s.newest, x.StreamSeq)
 		return nil
 	})
@@ -112,28 +109,64 @@ func (s *streamRun) compare(ctx context.Context, batch []message) error {
 	}
 	var lacking []message
 	for _, m := range batch {
-		x, ok := rows[m.seq]
+		here := rows[m.seq]
 		delete(rows, m.seq)
-		switch {
-		case !ok:
+		if !s.held(m, here) {
 			lacking = append(lacking, m)
-		case !bytes.Equal(x.Body, m.body):
-			s.report.Stream.Compared++
-			s.differs(x, StreamDiffers, fmt.Sprintf("LEDGER holds other bytes at sequence %d, of record id %q", m.seq, idOf(m.body)))
-		default:
-			s.report.Stream.Compared++
-			s.oldest = min(s.oldest, x.Idx)
 		}
 	}
 	var alien []Record
-	for _, x := range rows {
-		alien = append(alien, x)
+	for _, xs := range rows {
+		alien = append(alien, xs...)
 	}
 	slices.SortFunc(alien, func(a, b Record) int { return int(a.Idx) - int(b.Idx) })
 	for _, x := range alien {
 		s.differs(x, NotInStream, fmt.Sprintf("LEDGER has no message at sequence %d, which the row says it came from", x.StreamSeq))
 	}
 	return s.lacking(ctx, lacking)
+}
+
+// held compares a message with the rows that say they came from its sequence:
+// several, where LEDGER lost its end in a power cut and used sequences again, of
+// which one has the message's bytes. It says whether a row is the message, or is
+// what became of it.
+func (s *streamRun) held(m message, rows []Record) bool {
+	if len(rows) == 0 {
+		return false
+	}
+	s.report.Stream.Compared++
+	same := slices.IndexFunc(rows, func(x Record) bool { return bytes.Equal(x.Body, m.body) })
+	altered := false
+	for i, x := range rows {
+		switch {
+		case i == same:
+			s.oldest = min(s.oldest, x.Idx)
+		case same >= 0 && bytes.Equal(x.Body, m.body):
+			s.again(x, rows[same].Idx)
+		default:
+			altered = altered || x.Idx >= s.w.good
+			s.differs(x, StreamDiffers, fmt.Sprintf("LEDGER holds other bytes at sequence %d, of record id %q", m.seq, idOf(m.body)))
+		}
+	}
+	return same >= 0 || altered
+}
+
+// again is a row that says what another says already, and came from where that
+// came from. The sink inserts each message once: somebody else put it there, and
+// if a checkpoint covers it, before that was signed.
+func (s *streamRun) again(x Record, other uint64) {
+	if x.Idx >= s.ledger || s.known(x.Idx) {
+		return
+	}
+	s.found.add(Finding{Code: RecordAdded, First: x.Idx, Last: x.Idx, Count: 1, ID: x.ID,
+		Text: fmt.Sprintf("it is record %d once more, from the same sequence of LEDGER, which has it once", other)})
+}
+
+// known says that something else is wrong with a record already.
+func (s *streamRun) known(idx uint64) bool {
+	return slices.ContainsFunc(s.report.Findings, func(f Finding) bool {
+		return f.Count > 0 && f.First <= idx && idx <= f.Last && f.Code != RecordsRewritten && f.Code != ColumnChanged && f.Code != RolledBack
+	})
 }
 
 // lacking are messages that no row has by their sequence. A record that was
@@ -224,14 +257,13 @@ func (s *streamRun) differs(x Record, code Code, text string) {
 		if f.Code == RecordChanged && f.First == x.Idx {
 			f.Text += "; LEDGER still has the record as it was published"
 		}
-		if f.Count > 0 && f.First <= x.Idx && x.Idx <= f.Last && f.Code != RecordsRewritten && f.Code != ColumnChanged && f.Code != RolledBack {
-			return // known to be wrong already
-		}
+	}
+	if s.known(x.Idx) {
+		return
 	}
 	if x.Idx < s.w.good {
-		s.proven++
-		if s.first == "" {
-			s.first = fmt.Sprintf("record %d: %s", x.Idx, text)
+		if s.proven++; s.first == "" || x.Idx < s.firstIdx {
+			s.first, s.firstIdx = fmt.Sprintf("record %d: %s", x.Idx, text), x.Idx
 		}
 		return
 	}
@@ -251,7 +283,12 @@ func (s *streamRun) say() {
 	}
 	p.Dropped += s.found.Dropped
 	if s.proven > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("LEDGER says otherwise about %d records that a checkpoint proves, so LEDGER is what was altered or lost; the first is %s", s.proven, s.first))
+		records := "1 record that is signed, and of which LEDGER says otherwise"
+		if s.proven > 1 {
+			records = fmt.Sprintf("%d records that are signed, and of which LEDGER says otherwise; the first", s.proven)
+		}
+		p.Unproven = append(p.Unproven, fmt.Sprintf("who wrote %s: %s. Either LEDGER lost its end in a power cut, or was altered, or somebody else than the sink "+
+			"put it into the table before it was signed: see the sink's log of that time (ledger_stream.lost_tail, overtaken)", records, s.first))
 	}
 }
 
