@@ -228,21 +228,33 @@ func channelTest(s stdio) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.ChannelTest, error) {
 			return ctl.TestChannel(ctx, args[0], actorOr(f.actor))
-		}, printChannelTest)
+		}, func(s stdio, out format, r control.ChannelTest) error {
+			return printChannelTest(s, out, r, f.target.caFile)
+		})
 	}
 	return c
 }
 
-func printChannelTest(s stdio, out format, r control.ChannelTest) (err error) {
+func printChannelTest(s stdio, out format, r control.ChannelTest, caFile string) (err error) {
 	if out == "json" {
 		err = printJSON(s.out, r)
 	} else if r.Told {
 		_, err = fmt.Fprintf(s.out, "%s took the message after %s\n", r.Channel, took(r.DurationUS))
 	}
 	if err == nil && !r.Told {
-		err = fmt.Errorf("channel %s did not take the message: %s: %s; see its settings with: waybill channel show %s", r.Channel, r.Outcome, r.Error, r.Channel)
+		err = notTaken(r, caFile)
 	}
 	return err
+}
+
+// notTaken says why a test message did not arrive. It is sent from here: what
+// waybill up was started with does not hold for it.
+func notTaken(r control.ChannelTest, caFile string) error {
+	hint := ""
+	if r.Outcome == "tls_failed" && caFile == "" {
+		hint = "if its certificate is of an authority of your own, give --ca-file here too; "
+	}
+	return fmt.Errorf("channel %s did not take the message: %s: %s; %ssee its settings with: waybill channel show %s", r.Channel, r.Outcome, r.Error, hint, r.Channel)
 }
 
 func printChannel(s stdio, out format, c control.Channel) error {

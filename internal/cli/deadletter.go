@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/record"
 )
 
 func deadletterCommand(s stdio) *cobra.Command {
@@ -112,8 +114,14 @@ func printDeadLetters(s stdio, out format, list []control.DeadLetter) error {
 	return t.write(s.out, "no dead letters match")
 }
 
+// toldWithin is the promise: what happened later than so long ago, or is past
+// its deadline, somebody should know of.
+const toldWithin = 5 * time.Minute
+
 func toldText(d control.DeadLetter) string {
 	switch {
+	case d.EscalatedAt.IsZero() && d.LateBy == 0 && time.Duration(d.OpenFor) < toldWithin:
+		return "not yet" // people are told of several in one message
 	case d.EscalatedAt.IsZero():
 		return "NOBODY"
 	case d.EscalatedInTime:
@@ -180,7 +188,11 @@ waybill escalation ack.`,
 			return missing("by", "ann@example.com")
 		}
 		return o.run(c, s, args, func(ctx context.Context, ctl *control.Control) (control.DeadLetter, error) {
-			return ctl.AcknowledgeDeadLetter(ctx, args[0], o.endpoint, o.by, note)
+			d, err := ctl.AcknowledgeDeadLetter(ctx, args[0], o.endpoint, o.by, note)
+			if err == nil {
+				stillTold(ctx, ctl, s, d)
+			}
+			return d, err
 		})
 	}
 	return c
@@ -191,6 +203,7 @@ func deadletterResolve(s stdio) *cobra.Command {
 	var reason string
 	c := &cobra.Command{Use: "resolve EVENT", Short: "Settle a dead letter in another way than by delivery",
 		Long: `Put on record that a dead letter is settled, by whom and why: told by phone, or void.
+Messages about it end when its incident is taken: waybill escalation ack.
 To deliver it after all, replay it: waybill replay event.`,
 		Example: "  waybill deadletter resolve " + anEvent + " --by ann@example.com --reason 'told the ward by phone'",
 		Args:    process.OneArg("event id", "waybill deadletter resolve "+anEvent+" --by ann@example.com --reason 'told the ward by phone'")}
@@ -204,10 +217,22 @@ To deliver it after all, replay it: waybill replay event.`,
 			return missing("reason", "'told the ward by phone'")
 		}
 		return o.run(c, s, args, func(ctx context.Context, ctl *control.Control) (control.DeadLetter, error) {
-			return ctl.ResolveDeadLetter(ctx, args[0], o.endpoint, o.by, reason)
+			d, err := ctl.ResolveDeadLetter(ctx, args[0], o.endpoint, o.by, reason)
+			if err == nil {
+				stillTold(ctx, ctl, s, d)
+			}
+			return d, err
 		})
 	}
 	return c
+}
+
+// stillTold warns of messages that go on: they end with the incident alone.
+func stillTold(ctx context.Context, ctl *control.Control, s stdio, d control.DeadLetter) {
+	i, err := ctl.Escalation(ctx, record.EndID(record.DeliveryDeadLetter, d.EventID, d.EndpointID, d.ReplayID))
+	if err == nil && i.State == escalation.Open {
+		fmt.Fprintf(s.err, "warning: people are told of it until somebody takes its incident: waybill escalation ack %s --by YOUR-NAME\n", i.ID)
+	}
 }
 
 func printDeadLetter(s stdio, out format, d control.DeadLetter) error {

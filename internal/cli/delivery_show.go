@@ -45,7 +45,7 @@ func deliveryShow(s stdio) *cobra.Command {
 				if f.out == "json" {
 					return printJSON(s.out, d)
 				}
-				return printDelivery(s.out, d)
+				return printDelivery(s.out, d, time.Now())
 			}
 			return showAll(ctx, ctl, s, f.out, args[0])
 		})
@@ -93,7 +93,7 @@ func showAll(ctx context.Context, ctl *control.Control, s stdio, out format, eve
 		if i > 0 {
 			fmt.Fprintln(s.out)
 		}
-		if err := printDelivery(s.out, d); err != nil {
+		if err := printDelivery(s.out, d, time.Now()); err != nil {
 			return err
 		}
 	}
@@ -102,7 +102,7 @@ func showAll(ctx context.Context, ctl *control.Control, s stdio, out format, eve
 
 // printDelivery fits 100 columns: what does not fit a column of the table
 // follows its row.
-func printDelivery(w io.Writer, d control.DeliveryDetails) error {
+func printDelivery(w io.Writer, d control.DeliveryDetails, now time.Time) error {
 	var f fields
 	f.add("event", spaced(d.EventID, d.EventType))
 	f.add("endpoint", d.EndpointID)
@@ -110,6 +110,7 @@ func printDelivery(w io.Writer, d control.DeliveryDetails) error {
 	f.addTime("owed", d.OwedAt)
 	f.addTime("deliver by", d.DeliverBy)
 	f.addTime("next attempt", d.NextAttemptAt)
+	f.add("put off", putOffText(d.Delivery, now))
 	f.add("digest", d.PayloadDigest)
 	if err := f.write(w); err != nil {
 		return err
@@ -136,6 +137,22 @@ func stateText(d control.Delivery) string {
 	return d.State
 }
 
+// overdue is how late an attempt may be before there is a reason other than
+// that the ledger lags behind.
+const overdue = 10 * time.Second
+
+// putOffText says what can be behind an attempt that is due and is not made.
+func putOffText(d control.Delivery, now time.Time) string {
+	due := d.NextAttemptAt
+	if due.IsZero() {
+		due = d.OwedAt
+	}
+	if d.State != control.StatePending || d.Attempts > 0 && d.NextAttemptAt.IsZero() || now.Sub(due) < overdue {
+		return ""
+	}
+	return now.Sub(due).Truncate(time.Second).String() + " past due: the endpoint keeps failing, is at its limit or keeps order"
+}
+
 func attemptTable(attempts []record.Record) *table {
 	t := &table{header: []string{"#", "STARTED (UTC)", "TOOK", "STATUS", "OUTCOME", "DECISION", "NEXT"}}
 	last := 0
@@ -149,8 +166,15 @@ func attemptTable(attempts []record.Record) *table {
 		if a.Status != 0 {
 			status = strconv.Itoa(a.Status)
 		}
-		t.add(strconv.Itoa(a.Attempt), moment(a.StartedAt), took(a.DurationUS), status, a.Outcome, a.Decision, nextText(a))
+		duration := took(a.DurationUS)
+		if a.Outcome == "unknown" {
+			duration = "" // nobody was there to see its end
+		}
+		t.add(strconv.Itoa(a.Attempt), moment(a.StartedAt), duration, status, a.Outcome, a.Decision, nextText(a))
 		t.note(attemptNote(a))
+		t.note(cameBack("error", a.Error))
+		t.note(cameBack("proxy", a.Proxy))
+		t.note(cameBack("answer", a.ResponseExcerpt))
 	}
 	return t
 }
@@ -171,6 +195,16 @@ func nextText(a record.Record) string {
 	return "in " + strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 }
 
+// noteWidth is what fits behind the indent of a line under a row.
+const noteWidth = 94
+
+func cameBack(label, text string) string {
+	if text == "" {
+		return ""
+	}
+	return clip(printable(label+": "+text), noteWidth)
+}
+
 func attemptNote(a record.Record) string {
 	var parts []string
 	if a.ReplayID != "" {
@@ -182,5 +216,5 @@ func attemptNote(a record.Record) string {
 	if a.Detail != "" {
 		parts = append(parts, a.Detail)
 	}
-	return clip(printable(strings.Join(parts, ": ")), 94)
+	return clip(printable(strings.Join(parts, ": ")), noteWidth)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/counted"
@@ -34,7 +35,7 @@ func (d *demo) report(ctx context.Context) error {
 	}
 	d.say("\n   Signatures were verified by the receivers. Digests: the SHA-256 on record of each\n   request's signed bytes, against the bytes that the receiver got.")
 	d.say("\n4. The evidence for one delivery, %s to the flaky receiver:\n", shownEvent)
-	if err := printDelivery(indented{d.out, "   "}, shown); err != nil {
+	if err := printDelivery(indented{d.out, "   "}, shown, time.Now()); err != nil {
 		return err
 	}
 	d.look(shown)

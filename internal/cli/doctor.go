@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/roles"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/watchdog"
@@ -23,6 +26,10 @@ const (
 	doctorBound = 30 * time.Second
 	// monitorBound is what the NATS server's monitoring gets to answer.
 	monitorBound = 3 * time.Second
+	// readyBound is what /readyz gets: it asks ClickHouse, which may hang.
+	readyBound = 15 * time.Second
+	// maxReady bounds what is read of its answer.
+	maxReady = 4096
 )
 
 type doctorFlags struct {
@@ -118,7 +125,45 @@ func (f *doctorFlags) examine(ctx context.Context) ([]watchdog.Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(checks, f.custody(ctx)...), nil
+	return append(append(checks, f.readiness(ctx)...), f.custody(ctx)...), nil
+}
+
+// readiness asks the running waybill up whether it can work: it knows what the
+// streams do not show, such as secrets that do not open.
+func (f *doctorFlags) readiness(ctx context.Context) []watchdog.Check {
+	a, _, err := f.target.read()
+	if err != nil || f.target.natsURL != "" || a.HTTP == "" {
+		return nil
+	}
+	c := watchdog.Check{Name: "waybill up", State: watchdog.OK, Detail: "it can work"}
+	ctx, cancel := context.WithTimeout(ctx, readyBound)
+	defer cancel()
+	answer, err := getReady(ctx, "http://"+a.HTTP+"/readyz")
+	if err != nil {
+		answer = err.Error()
+	}
+	if answer != "" {
+		c = watchdog.Check{Name: c.Name, State: watchdog.IsWrong, Code: "not_ready", Detail: answer, Next: "docs/operations.md, A program is not ready"}
+	}
+	return []watchdog.Check{c}
+}
+
+// getReady returns what is not ready.
+func getReady(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReady))
+	if err != nil || resp.StatusCode == http.StatusOK {
+		return "", err
+	}
+	return strings.ReplaceAll(strings.TrimSpace(string(body)), "\n", "; "), nil
 }
 
 // custody asks ClickHouse, as an auditor, whether what was recorded could be
@@ -131,7 +176,11 @@ func (f *doctorFlags) custody(ctx context.Context) []watchdog.Check {
 	}
 	defer db.Close()
 	found, err := db.Weaknesses(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, ledger.ErrUnavailable):
+		return []watchdog.Check{{Name: name, State: watchdog.IsWrong, Code: "ledger_not_seen", Detail: "ClickHouse does not answer: " + err.Error(),
+			Next: "see that ClickHouse runs, and its log; LEDGER keeps the records meanwhile, and deliveries go on"}}
+	case err != nil:
 		return []watchdog.Check{{Name: name, State: watchdog.Warned, Code: "ledger_not_seen", Detail: err.Error(),
 			Next: "ask as the auditor: --clickhouse clickhouse://auditor:PASSWORD@host:9000/waybill"}}
 	}

@@ -47,7 +47,7 @@ func endpointDelete(s stdio) *cobra.Command {
 	var f changeFlags
 	c := &cobra.Command{
 		Use: "delete ENDPOINT", Short: "End an endpoint for good",
-		Long:    "End an endpoint for good. What is on its way to it ends as dead letters; its history stays in the ledger.",
+		Long:    "End an endpoint for good. What is on its way to it ends as dead letters, each when its next attempt would have been due; its history stays in the ledger.",
 		Example: "  waybill endpoint delete ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'contract ended'",
 		Args:    process.OneArg("endpoint id", "waybill endpoint delete ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}

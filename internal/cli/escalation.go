@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/record"
 )
 
 func escalationCommand(s stdio) *cobra.Command {
@@ -123,10 +124,19 @@ func printEscalation(s stdio, out format, e control.Escalation) error {
 	if e.AckedBy != "" {
 		taken = e.AckedBy + " at " + moment(e.AckedAt)
 	}
-	first := strings.TrimSpace(e.First.EventID + " to " + e.First.EndpointID)
+	label, first := "dead letters", e.First.Reason
+	switch {
+	case e.First.EndpointID != "":
+		first = e.First.EventID + " to " + e.First.EndpointID + ": " + first
+	case e.First.Kind == record.OperatorAction:
+		label = "alarms"
+		first += ": " + e.First.Why
+	case e.First.EventID != "":
+		first = e.First.EventID + ": " + first
+	}
 	f := fields{{"incident", e.ID}, {"state", string(e.State)}, {"tenant", e.Tenant}, {"policy", fmt.Sprintf("%s, step %d of round %d", e.Policy, e.Step, e.Round)},
 		{"opened at", moment(e.OpenedAt)}, {"promised by", moment(e.DeliverBy)}, {"told at", told}, {"taken by", taken}, {"note", e.AckNote},
-		{"dead letters", fmt.Sprint(e.Count)}, {"first", first + ": " + e.First.Reason}, {"reasons", counts(e.Reasons)}, {"endpoints", counts(e.Endpoints)}}
+		{label, fmt.Sprint(e.Count)}, {"first", first}, {"reasons", counts(e.Reasons)}, {"endpoints", counts(e.Endpoints)}}
 	if err := f.write(s.out); err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func printJSON(w io.Writer, v any) error {
 type table struct {
 	header []string
 	rows   [][]string
-	notes  map[int]string // of the row with this index, on a line of its own
+	notes  map[int][]string // of the row with this index, each on a line of its own
 }
 
 const (
@@ -61,9 +61,9 @@ func (t *table) note(text string) {
 		return
 	}
 	if t.notes == nil {
-		t.notes = map[int]string{}
+		t.notes = map[int][]string{}
 	}
-	t.notes[len(t.rows)-1] = text
+	t.notes[len(t.rows)-1] = append(t.notes[len(t.rows)-1], text)
 }
 
 // write prints the table, or nothing but instead when it has no rows.
@@ -98,7 +98,7 @@ func (t *table) write(w io.Writer, instead string) error {
 			}
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-		if note, ok := t.notes[n-1]; ok {
+		for _, note := range t.notes[n-1] {
 			b.WriteString(noteIndent + printable(note) + "\n")
 		}
 	}

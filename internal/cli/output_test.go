@@ -32,9 +32,10 @@ func someDelivery() control.DeliveryDetails {
 			OwedAt: at(7), DeliverBy: at(59), DeadLetteredAt: at(50), Reason: "attempts_exhausted", PayloadDigest: strings.Repeat("ab", 32)},
 		History: []record.Record{
 			{Attempt: 1, StartedAt: at(8), DurationUS: 12_345, Status: 503, Outcome: "status_retryable", Decision: "retry",
-				NextAttemptAt: at(13), Detail: "the schedule allows another attempt"},
+				NextAttemptAt: at(13), Detail: "the schedule allows another attempt", ResponseExcerpt: `{"error":"the ward's system is not well"}`},
 			{Attempt: 3, StartedAt: at(20), DurationUS: 10_000_000, Outcome: "connection_refused", Decision: "retry",
-				NextAttemptAt: at(20).Add(5 * time.Hour), Detail: "dial tcp 192.0.2.1:443: connection refused"},
+				NextAttemptAt: at(20).Add(5 * time.Hour), Detail: "the schedule allows another attempt",
+				Error: "the egress proxy refused the connection", Proxy: "http://192.0.2.1:3128"},
 			{Attempt: 4, ReplayID: "rpl_01JQ8Z6T5V3N9W2X4Y7R8S1M6K", StartedAt: at(40), DurationUS: 999, Status: 500, Outcome: "status_retryable",
 				Decision: "dead_letter", Reason: "attempts_exhausted", Detail: "evil \x1b[31m receiver\u202e text" + strings.Repeat(" long", 40)},
 		},
@@ -73,11 +74,19 @@ func TestTables(t *testing.T) {
 			unheard.ID, unheard.ToldAt, unheard.Told, unheard.AckedBy, unheard.State = "inc_2", time.Time{}, false, "", escalation.Open
 			return printEscalations(s, []control.Escalation{someIncident(), unheard})
 		},
+		"escalation_alarm": func(s stdio) error {
+			alarm := someIncident()
+			alarm.Tenant, alarm.First = "waybill", escalation.Trouble{Kind: record.OperatorAction, Reason: "ledger_sink_behind", Why: "ClickHouse lacks records"}
+			alarm.Reasons, alarm.Endpoints = map[string]int{"ledger_sink_behind": 12}, nil
+			return printEscalation(s, "table", alarm)
+		},
 		"escalation": func(s stdio) error { return printEscalation(s, "table", someIncident()) },
 		"deadletters": func(s stdio) error {
 			late := someDeadLetter()
 			late.EscalatedAt, late.EscalatedInTime, late.Owner, late.LateBy = time.Time{}, false, "", control.Duration(90*time.Second)
-			return printDeadLetters(s, "table", []control.DeadLetter{someDeadLetter(), late})
+			soon := late
+			soon.OpenFor, soon.LateBy = control.Duration(20*time.Second), 0
+			return printDeadLetters(s, "table", []control.DeadLetter{someDeadLetter(), late, soon})
 		},
 		"deadletter": func(s stdio) error { return printDeadLetter(s, "table", someDeadLetter()) },
 		"policies": func(s stdio) error {
@@ -92,7 +101,12 @@ func TestTables(t *testing.T) {
 		"deliveries": func(s stdio) error {
 			return printDeliveries(s, "table", []control.Delivery{someDelivery().Delivery})
 		},
-		"delivery": func(s stdio) error { return printDelivery(s.out, someDelivery()) },
+		"delivery": func(s stdio) error { return printDelivery(s.out, someDelivery(), at(59)) },
+		"delivery_put_off": func(s stdio) error {
+			d := someDelivery()
+			d.State, d.DeadLetteredAt, d.Reason, d.NextAttemptAt, d.History = control.StatePending, time.Time{}, "", at(13), d.History[:1]
+			return printDelivery(s.out, d, at(59))
+		},
 		"event": func(s stdio) error {
 			return printEvent(s, "table", control.EventDetails{EventRecord: control.EventRecord{ID: "e1", Tenant: "acme", Type: "order.paid",
 				State: "accepted", Timestamp: at(1), StoredAt: at(2), Seq: 7, DataDigest: "ab", DataBytes: 2, Endpoints: 3, SubjectType: "order", SubjectID: "o 17"}})

@@ -89,7 +89,7 @@ func otherOutcome(err error, x *exchange) (Outcome, string) {
 	switch {
 	case errors.As(err, &op) && op.Op == "remote error":
 		// In TLS 1.3 a receiver refuses a client certificate after the handshake.
-		return OutcomeTLSFailure, safeText(fmt.Sprintf("the receiver ended the TLS session: %v", op.Err))
+		return OutcomeTLSFailure, safeText(fmt.Sprintf("the receiver refused the TLS connection: %v", op.Err))
 	case errors.As(err, &op):
 		return OutcomeConnectionFailed, safeText(fmt.Sprintf("%s failed: %v", op.Op, op.Err))
 	case strings.Contains(err.Error(), "connection error:"): // HTTP/2: the peer broke the protocol.

@@ -117,6 +117,9 @@ func TestAReceiverIsCalledWithTheIdentityOfItsEndpointOrNotAtAll(t *testing.T) {
 			} else if res.Outcome != tt.outcome || res.Excerpt != tt.excerpt {
 				t.Errorf("got %s (%s) %q, want %s %q", res.Outcome, res.Err, res.Excerpt, tt.outcome, tt.excerpt)
 			}
+			if strings.Contains(res.Err, "[secret]") {
+				t.Errorf("our own words are taken for a credential: %s", res.Err)
+			}
 			if n := r.requests.Load(); (n > 0) != (tt.outcome == OutcomeDelivered) {
 				t.Errorf("%d requests got through", n)
 			}

@@ -209,6 +209,35 @@ func TestAPolicyThatCannotWorkIsRefusedWithTheSettingToCorrect(t *testing.T) {
 	}
 }
 
+func TestAGroupSaysOfRejectedEventsThatNobodyGetsThem(t *testing.T) {
+	rejected := escalation.Trouble{ID: "event/7-1", Kind: record.EventRejected, Tenant: "acme", EventID: "bad-1", EventType: "lab.critical", Reason: "invalid_event", At: noon}
+	gone := trouble(1, noon, 0)
+	gone.Reason, gone.EventType = "endpoint_gone", "order.paid"
+	for _, c := range []struct {
+		members []escalation.Trouble
+		title   string
+		want    []string
+		never   string
+	}{
+		{[]escalation.Trouble{rejected, rejected}, "2 rejected events of tenant acme: lab.critical",
+			[]string{"2 events of tenant acme were rejected. Nobody gets them.", "waybill event show bad-1", "  bad-1, lab.critical: invalid_event\n"}, "waybill replay"},
+		{[]escalation.Trouble{rejected, gone, rejected}, "3 dead letters of tenant acme: lab.critical and another type",
+			[]string{"2 of them were rejected", "waybill event show bad-1", "waybill endpoint enable ep_1\n  waybill replay event evt-1 --endpoint ep_1"}, "deadletter list"},
+		{[]escalation.Trouble{gone}, "order.paid was not delivered to ep_1", []string{"waybill endpoint enable ep_1\n  waybill replay event evt-1"}, "event show"},
+		{[]escalation.Trouble{rejected}, "event bad-1 of tenant acme was rejected", []string{"Its producer has to publish it again", "waybill event show bad-1"}, "waybill replay"},
+	} {
+		m := escalation.Notice{Incident: begun(nil), Members: c.members, Step: 1, Number: 1, Now: noon}.Message()
+		if m.Title != c.title || strings.Contains(m.Text, c.never) {
+			t.Errorf("%s, want %s, and not %q:\n%s", m.Title, c.title, c.never, m.Text)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(m.Text, want) {
+				t.Errorf("missing %q in:\n%s", want, m.Text)
+			}
+		}
+	}
+}
+
 func TestAMessageSaysWhatWasOwedToWhomAndWhatToDo(t *testing.T) {
 	i := begun(nil)
 	one := escalation.Notice{Incident: i, Members: []escalation.Trouble{trouble(1, noon, time.Minute)}, Step: 1, Number: 7, Now: noon}.Message()
@@ -226,8 +255,13 @@ func TestAMessageSaysWhatWasOwedToWhomAndWhatToDo(t *testing.T) {
 		many = append(many, trouble(n, noon, 0))
 	}
 	group := escalation.Notice{Incident: i, Members: many, Again: true, Step: 1, Number: 8, Now: noon}.Message()
-	if group.Title != "Not acknowledged yet: 40 dead letters of tenant acme" || !strings.Contains(group.Text, "14  ep_0") || strings.Count(group.Text, "lab.critical") != 5 {
+	if group.Title != "Not acknowledged yet: 40 dead letters of tenant acme: lab.critical" || !strings.Contains(group.Text, "14  ep_0") || strings.Count(group.Text, "lab.critical") != 5 {
 		t.Errorf("%s\n%s", group.Title, group.Text)
+	}
+	for _, want := range []string{"40  attempts_exhausted: every attempt failed\n", "waybill deadletter list --tenant acme --resolution open --since 2026-11-02T12:00:00Z"} {
+		if !strings.Contains(group.Text, want) {
+			t.Errorf("missing %q in:\n%s", want, group.Text)
+		}
 	}
 	if lines := strings.Count(group.Text, "\n"); lines > 30 {
 		t.Errorf("%d lines for people at night", lines)
@@ -245,8 +279,10 @@ func TestAnIncidentCountsEachTroubleOnceAndNamesNotTooMany(t *testing.T) {
 	for n := range 200 {
 		tr := trouble(n, noon, time.Duration(n+1)*time.Minute)
 		tr.EndpointID = fmt.Sprint("ep_", n)
-		i.Add(tr, uint64(11+n))
-		i.Add(tr, uint64(11+n))
+		i.Add(tr, uint64(210-n)) // in any order of revisions
+	}
+	if i.Seen != 210 {
+		t.Errorf("seen up to %d", i.Seen)
 	}
 	if i.Count != 201 || len(i.Endpoints) > 51 || i.Endpoints["(others)"] != 150 || !i.DeliverBy.Equal(noon.Add(time.Minute)) {
 		t.Errorf("count %d, %d endpoints, %d others, first deadline %s", i.Count, len(i.Endpoints), i.Endpoints["(others)"], i.DeliverBy)

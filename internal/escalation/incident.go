@@ -45,8 +45,8 @@ type Incident struct {
 	// bucket: those that followed have a higher one.
 	First         Trouble        `json:"first"`
 	FirstRevision uint64         `json:"first_revision"`
-	Count         int            `json:"count"` // as of the last change: Seen
-	Seen          uint64         `json:"seen"`  // revision of the last trouble counted
+	Count         int            `json:"count"` // as of the last change
+	Seen          uint64         `json:"seen"`  // highest revision counted
 	Reasons       map[string]int `json:"reasons"`
 	Endpoints     map[string]int `json:"endpoints"`
 	// DeliverBy is the earliest deadline among them.
@@ -109,13 +109,11 @@ func Begin(t Trouble, p Policy, revision uint64, now time.Time) *Incident {
 	return i
 }
 
-// Add counts one more trouble. Troubles are added in the order of their revisions.
+// Add counts one more trouble, once for each: that is up to the caller, because
+// what several store at the same time does not join in the order of revisions.
 func (i *Incident) Add(t Trouble, revision uint64) {
-	if revision <= i.Seen {
-		return // counted before, as a crash left it
-	}
 	i.Count++
-	i.Seen = revision
+	i.Seen = max(i.Seen, revision)
 	count(i.Reasons, t.Reason)
 	if t.EndpointID != "" {
 		count(i.Endpoints, t.EndpointID)
@@ -123,6 +121,13 @@ func (i *Incident) Add(t Trouble, revision uint64) {
 	if !t.DeliverBy.IsZero() && (i.DeliverBy.IsZero() || t.DeliverBy.Before(i.DeliverBy)) {
 		i.DeliverBy = t.DeliverBy
 	}
+}
+
+// Recount begins to count anew, with the first trouble: what is stored may lack
+// some that are below Seen.
+func (i *Incident) Recount() {
+	i.Count, i.Reasons, i.Endpoints, i.DeliverBy = 0, map[string]int{}, map[string]int{}, time.Time{}
+	i.Add(i.First, i.FirstRevision)
 }
 
 func count(names map[string]int, name string) {

@@ -42,6 +42,14 @@ func sentence(reason string) string {
 	return reason
 }
 
+// explained is a reason with what it means.
+func explained(reason string) string {
+	if s, ok := sentences[reason]; ok {
+		return reason + ": " + s
+	}
+	return reason
+}
+
 // Notice is what one message says.
 type Notice struct {
 	Incident *Incident
@@ -68,15 +76,7 @@ func (n Notice) Message() channel.Message {
 		n.summary(&b)
 	}
 	fmt.Fprintf(&b, "\nWho takes this stops the messages with:\n  waybill escalation ack %s --by YOUR-NAME\n", i.ID)
-	switch t := n.Members[0]; t.Kind {
-	case record.DeliveryDeadLetter:
-		fmt.Fprintf(&b, "What happened:\n  waybill delivery show %s --endpoint %s\nSend it again once the cause is mended:\n  waybill replay event %s --endpoint %s --reason WHY\n",
-			quoted(t.EventID), t.EndpointID, quoted(t.EventID), t.EndpointID)
-	case record.OperatorAction:
-		b.WriteString("What is wrong now, and what to do:\n  waybill doctor\n")
-	default:
-		b.WriteString("Its producer has to publish it again, correctly. What is on record:\n  waybill escalation show " + i.ID + "\n")
-	}
+	n.next(&b)
 	m.Text, m.Data = b.String(), n.data()
 	return m
 }
@@ -92,13 +92,90 @@ func (n Notice) title() string {
 		return fmt.Sprintf("%s%d alarms of Waybill itself", again, len(n.Members))
 	case t.Kind == record.OperatorAction:
 		return fmt.Sprintf("%sWaybill itself: %s", again, t.Reason)
+	case len(n.Members) > 1 && n.rejected() == len(n.Members):
+		return fmt.Sprintf("%s%d rejected events of tenant %s%s", again, len(n.Members), t.Tenant, n.types())
 	case len(n.Members) > 1:
-		return fmt.Sprintf("%s%d dead letters of tenant %s", again, len(n.Members), t.Tenant)
+		return fmt.Sprintf("%s%d dead letters of tenant %s%s", again, len(n.Members), t.Tenant, n.types())
 	}
 	if t.Kind == record.EventRejected {
 		return fmt.Sprintf("%sevent %s of tenant %s was rejected", again, orUnknown(t.EventID), t.Tenant)
 	}
 	return fmt.Sprintf("%s%s was not delivered to %s", again, orUnknown(t.EventType), receiver(t))
+}
+
+// rejected counts the events that nobody gets.
+func (n Notice) rejected() int {
+	rejected := 0
+	for _, t := range n.Members {
+		if t.Kind == record.EventRejected {
+			rejected++
+		}
+	}
+	return rejected
+}
+
+// types names the most frequent event type: whose affair it is shows there first.
+func (n Notice) types() string {
+	counts := map[string]int{}
+	for _, t := range n.Members {
+		counts[orUnknown(t.EventType)]++
+	}
+	text := ": " + ranked(counts)[0]
+	switch more := len(counts) - 1; more {
+	case 0:
+	case 1:
+		text += " and another type"
+	default:
+		text += fmt.Sprintf(" and %d other types", more)
+	}
+	return text
+}
+
+// next says what to run. Each command can be pasted.
+func (n Notice) next(b *strings.Builder) {
+	if n.Members[0].Kind == record.OperatorAction {
+		b.WriteString("What is wrong now, and what to do:\n  waybill doctor\n")
+		return
+	}
+	owed := slices.IndexFunc(n.Members, func(t Trouble) bool { return t.Kind == record.DeliveryDeadLetter })
+	if owed >= 0 {
+		n.nextOfDeadLetter(b, n.Members[owed])
+	}
+	if n.rejected() == 0 {
+		return
+	}
+	if len(n.Members) == 1 {
+		b.WriteString("Its producer has to publish it again, correctly. What is on record:\n")
+	} else {
+		b.WriteString("What was rejected, its producer has to publish again, correctly. What is on record:\n")
+	}
+	for _, t := range n.Members {
+		if t.Kind == record.EventRejected && t.EventID != "" {
+			fmt.Fprintf(b, "  waybill event show %s\n", quoted(t.EventID))
+			return
+		}
+	}
+	b.WriteString("  waybill escalation show " + n.Incident.ID + "\n")
+}
+
+func (n Notice) nextOfDeadLetter(b *strings.Builder, t Trouble) {
+	event := quoted(t.EventID)
+	if len(n.Members)-n.rejected() == 1 {
+		fmt.Fprintf(b, "What happened:\n  waybill delivery show %s --endpoint %s\nSend it again once the cause is mended:\n", event, t.EndpointID)
+	} else {
+		since := t.At
+		for _, other := range n.Members {
+			if other.At.Before(since) {
+				since = other.At
+			}
+		}
+		fmt.Fprintf(b, "All of them:\n  waybill deadletter list --tenant %s --resolution open --since %s --limit 500\n", quoted(t.Tenant), since.UTC().Truncate(time.Second).Format(time.RFC3339))
+		fmt.Fprintf(b, "What happened to the first:\n  waybill delivery show %s --endpoint %s\nSend each again once the cause is mended, as the first:\n", event, t.EndpointID)
+	}
+	if t.Reason == "endpoint_gone" || t.Reason == "endpoint_disabled" {
+		fmt.Fprintf(b, "  waybill endpoint enable %s\n", t.EndpointID)
+	}
+	fmt.Fprintf(b, "  waybill replay event %s --endpoint %s --reason WHY\n", event, t.EndpointID)
 }
 
 func receiver(t Trouble) string {
@@ -156,7 +233,7 @@ func (n Notice) summary(b *strings.Builder) {
 	reasons, endpoints := map[string]int{}, map[string]int{}
 	earliest := time.Time{}
 	for _, t := range n.Members {
-		reasons[t.Reason]++
+		reasons[explained(t.Reason)]++
 		if t.EndpointID != "" {
 			endpoints[receiver(t)]++
 		}
@@ -170,7 +247,14 @@ func (n Notice) summary(b *strings.Builder) {
 		}
 		return
 	}
-	fmt.Fprintf(b, "%d events of tenant %s were owed and were not delivered.\n", len(n.Members), n.Incident.Tenant)
+	switch rejected := n.rejected(); rejected {
+	case 0:
+		fmt.Fprintf(b, "%d events of tenant %s were owed and were not delivered.\n", len(n.Members), n.Incident.Tenant)
+	case len(n.Members):
+		fmt.Fprintf(b, "%d events of tenant %s were rejected. Nobody gets them.\n", len(n.Members), n.Incident.Tenant)
+	default:
+		fmt.Fprintf(b, "%d events of tenant %s were not delivered; %d of them were rejected, and nobody gets those.\n", len(n.Members), n.Incident.Tenant, rejected)
+	}
 	ranking(b, "Why", reasons)
 	ranking(b, "To", endpoints)
 	if !earliest.IsZero() {
@@ -178,18 +262,27 @@ func (n Notice) summary(b *strings.Builder) {
 	}
 	b.WriteString("Among them:\n")
 	for _, t := range n.Members[:min(listed, len(n.Members))] {
-		fmt.Fprintf(b, "  %s, %s, to %s: %s\n", orUnknown(t.EventID), orUnknown(t.EventType), orUnknown(t.EndpointID), t.Reason)
+		to := ""
+		if t.EndpointID != "" {
+			to = ", to " + t.EndpointID
+		}
+		fmt.Fprintf(b, "  %s, %s%s: %s\n", orUnknown(t.EventID), orUnknown(t.EventType), to, t.Reason)
 	}
 }
 
-// ranking lists the most frequent names with their counts.
-func ranking(b *strings.Builder, label string, counts map[string]int) {
-	names := slices.SortedFunc(maps.Keys(counts), func(x, y string) int {
+// ranked are the names, the most frequent first.
+func ranked(counts map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(x, y string) int {
 		if counts[x] != counts[y] {
 			return counts[y] - counts[x]
 		}
 		return strings.Compare(x, y)
 	})
+}
+
+// ranking lists the most frequent names with their counts.
+func ranking(b *strings.Builder, label string, counts map[string]int) {
+	names := ranked(counts)
 	for k, name := range names {
 		if k == counted {
 			fmt.Fprintf(b, "  and %d more\n", len(names)-counted)

@@ -188,14 +188,16 @@ func (a *actor) pending() escalation.Pending {
 	joined := a.joined
 	a.joined = nil
 	a.mu.Unlock()
-	slices.SortFunc(joined, func(x, y member) int { return cmp.Compare(x.revision, y.revision) })
 	for _, m := range joined {
-		if m.revision > a.doc.Seen {
+		if m.ID != a.doc.First.ID { // which is counted from the beginning
 			a.doc.Add(m.Trouble, m.revision)
 			a.counted = true
 		}
 		a.members = append(a.members, m)
 	}
+	// Those that were stored at the same time join in any order, and not all
+	// before this is called.
+	slices.SortFunc(a.members, func(x, y member) int { return cmp.Compare(x.revision, y.revision) })
 	p := escalation.Pending{Last: a.doc.Seen}
 	for _, m := range a.between(a.doc.Told(), a.doc.Seen) {
 		p.TellBy = earlier(p.TellBy, m.TellBy())

@@ -188,5 +188,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "From the dead letter to the first channel that took the message.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 16)}),
 	}
 	reg.MustRegister(m.leading, m.open, m.tries, m.untold, m.told)
+	for _, k := range channel.Kinds() { // so that the first one is an increase
+		m.tries.WithLabelValues(string(k), "delivered")
+	}
 	return m
 }

@@ -165,6 +165,8 @@ func (s *session) again(ctx, work context.Context, t escalation.Trouble, k *know
 		return nil
 	}
 	// A message may cover its revision by now, without it: it gets a new one.
+	a.group.gate.RLock()
+	defer a.group.gate.RUnlock()
 	b, err := json.Marshal(escalation.Member{Trouble: t, Incident: a.id})
 	if err != nil {
 		return err

@@ -208,6 +208,49 @@ func TestAKilledEscalatorIsFollowedByOneThatGoesOn(t *testing.T) {
 	}
 }
 
+func TestWhatACrashLeftUncountedIsCountedByTheNextOne(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := newReceiver(t, accept)
+	b.hook("oncall", r)
+	b.policy(nil, step(0, "oncall"))
+	e := b.escalator()
+	b.ask(dead(1, 0), dead(2, 0), dead(3, 0))
+	id := r.WaitUntil(t, "all of them", func(got []notice) bool { return covered(got) >= 3 })[0].data.Incident
+	e.Stop(t)
+	stored, err := b.kv.Get(t.Context(), streams.IncidentKey(id))
+	must(t, err)
+	doc, err := escalation.DecodeIncident(stored.Value())
+	must(t, err)
+	doc.Count, doc.Reasons = 1, map[string]int{doc.First.Reason: 1}
+	bytes, err := doc.Encode()
+	must(t, err)
+	_, err = b.kv.Update(t.Context(), streams.IncidentKey(id), bytes, stored.Revision())
+	must(t, err)
+	b.escalator()
+	b.ask(dead(4, 0))
+	w, err := b.kv.Watch(t.Context(), streams.IncidentKey(id))
+	must(t, err)
+	defer w.Stop()
+	late := time.After(patience)
+	for {
+		select {
+		case e := <-w.Updates():
+			if e == nil {
+				continue
+			}
+			if doc, err = escalation.DecodeIncident(e.Value()); err != nil {
+				t.Fatal(err)
+			}
+			if doc.Count == 4 && doc.Reasons[doc.First.Reason] == 4 {
+				return
+			}
+		case <-late:
+			t.Fatalf("%d are counted, %v, want 4", doc.Count, doc.Reasons)
+		}
+	}
+}
+
 func TestAServerThatIsKilledDelaysNobodyForLong(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

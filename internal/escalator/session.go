@@ -132,8 +132,7 @@ func (s *session) load(ctx, work context.Context) error {
 		if doc.State == escalation.Acknowledged && doc.AckRevision == 0 {
 			doc.AckRevision = e.Revision()
 		}
-		a := newActor(s, s.group(doc.Tenant, doc.Policy), doc, e.Revision())
-		found[doc.ID] = a
+		found[doc.ID] = newActor(s, s.group(doc.Tenant, doc.Policy), doc, e.Revision())
 	})
 	if err != nil {
 		return err
@@ -166,6 +165,7 @@ func (s *session) takeUp(ctx, work context.Context, found map[string]*actor) err
 		return err
 	}
 	for _, a := range found {
+		a.doc.Recount()                        // each of them has joined
 		open := a.doc.State == escalation.Open // afterwards it is the actor's alone
 		if !s.launch(work, a) {
 			continue

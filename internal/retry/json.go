@@ -103,6 +103,9 @@ func Parse(s string) (Policy, error) {
 	var p Policy
 	dec := json.NewDecoder(strings.NewReader(s))
 	if err := dec.Decode(&p); err != nil {
+		if strings.HasPrefix(err.Error(), "retry policy: ") { // as UnmarshalJSON says it
+			return Policy{}, err
+		}
 		return Policy{}, fmt.Errorf("retry policy: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {

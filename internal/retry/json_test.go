@@ -89,9 +89,11 @@ func TestAFaultyPolicyIsRefusedWithTheReason(t *testing.T) {
 			}
 		})
 	}
-	for _, s := range []string{"", "eager", `{"max_attempts":1} x`, `{"max_attempts":1}{}`, "[]"} {
+	for _, s := range []string{"", "eager", `{"max_attempts":1} x`, `{"max_attempts":1}{}`, "[]", `{"dlays":["1s"]}`} {
 		if p, err := Parse(s); err == nil {
 			t.Errorf("Parse(%q) = %+v, want an error", s, p)
+		} else if strings.Count(err.Error(), "retry policy: ") != 1 {
+			t.Errorf("Parse(%q): %v", s, err)
 		}
 	}
 }

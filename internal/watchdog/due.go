@@ -66,7 +66,13 @@ func promiseOf(e entry, alive bool) promise {
 		p.tell = at.Add(clamp(window/8, settle, standbyMax))
 		if alive {
 			p.tell = by.Add(-clamp(window/4, lead, tellWithin))
-			if least := p.ask.Add(settle); p.tell.Before(least) {
+			least := p.ask.Add(settle)
+			if !by.After(at) {
+				// There is no time to win, and an escalator that works is not yet late:
+				// even such a message may wait for others of its incident.
+				least = p.ask.Add(2 * lead)
+			}
+			if p.tell.Before(least) {
 				p.tell = least
 			}
 		}

@@ -97,11 +97,11 @@ func judgeDebts(s Sight, l Limits) (out []Finding) {
 	}
 	if d.Overdue > 0 {
 		out = append(out, Finding{DeliveryOverdue, Wrong, "", fmt.Sprintf("%s for an attempt that was due more than %s ago; the longest for %s", counted.Of(d.Overdue, "delivery waits", "deliveries wait"), l.Overdue, d.OldestOverdue.Round(time.Second)),
-			"see that dispatchers run and keep up: waybill delivery list --state pending"})
+			"see that the endpoints answer (one that keeps failing gets probes alone), and that dispatchers run and keep up: waybill delivery list --state pending"})
 	}
 	if d.UntoldLate > 0 {
 		out = append(out, Finding{NotEscalated, Wrong, "", fmt.Sprintf("of %s nobody was told in time", counted.Of(d.UntoldLate, "dead letter or rejected event", "dead letters or rejected events")),
-			"look at the channels and policies: waybill channel list, waybill escalation-policy list"})
+			"waybill escalation list --state open, then waybill escalation show says what each channel answered; mend it: waybill channel test"})
 	}
 	if s.Behind > l.Behind {
 		out = append(out, Finding{WatchdogBehind, Warning, "", fmt.Sprintf("the watchdog has read LEDGER only up to %s ago", s.Behind.Round(time.Second)),

@@ -43,6 +43,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	for _, c := range Codes() {
 		m.alarms.WithLabelValues(string(c.Code)).Set(0)
 	}
+	for _, action := range []string{actionRaised, actionRepeated, actionCleared, actionNotTold, actionHandedOver} {
+		m.told.WithLabelValues(action) // so that the first one is an increase
+	}
 	return m
 }
 

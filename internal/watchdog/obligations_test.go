@@ -109,6 +109,21 @@ func TestPeopleAreToldInsideEveryWindow(t *testing.T) {
 	}
 }
 
+func TestAnEscalatorThatWorksGetsTimeWhenTheDeadlineWasPastAlready(t *testing.T) {
+	dead := deadLetter(owed(1, start(), -time.Hour), start())
+	for _, e := range sequence(dead).by {
+		if got := due(e, true, start().Add(5*time.Second)); got == tell {
+			t.Error("the watchdog tells what the escalator is about to tell")
+		}
+		if got := due(e, true, start().Add(12*time.Second)); got != tell {
+			t.Errorf("after 12 s: %d", got)
+		}
+		if got := due(e, false, start().Add(2*time.Second)); got != tell {
+			t.Errorf("without an escalator: %d", got)
+		}
+	}
+}
+
 func TestStepsComeInOrderAndEachInItsTime(t *testing.T) {
 	at := start()
 	dead := deadLetter(owed(1, at, 0), at)
