@@ -87,7 +87,7 @@ func TestTuningIsOnlyNoted(t *testing.T) {
 	s.update("records", "status = status", "idx = 0")
 	wrong, notes := check(t, s)
 	if all := strings.Join(notes, "\n"); len(wrong) > 0 || !strings.Contains(all, "INDEX by_kind") || !strings.Contains(all, "comment of column status") ||
-		!strings.Contains(all, "ours in this database") || !strings.Contains(all, "remembers a change of table records") {
+		!strings.Contains(all, "table or view ours, which") || !strings.Contains(all, "remembers a change of table records") {
 		t.Errorf("wrong %q, notes %q", wrong, notes)
 	}
 }

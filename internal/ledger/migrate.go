@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,49 +100,65 @@ func (db *DB) migrate(ctx context.Context, all []migration, v Versions, err erro
 	case err != nil:
 		return err
 	}
-	for _, m := range all[min(v.Applied, len(all)):] {
-		if err := db.apply(ctx, m); err != nil {
+	return db.alone(ctx, func() error {
+		v, err := db.Schema(ctx) // another one may have done it meanwhile
+		if err != nil {
 			return err
 		}
-		// Dying before this line repeats the migration's statements, which then change nothing.
-		if err := db.markApplied(ctx, m); err != nil {
-			return err
+		for _, m := range all[min(v.Applied, len(all)):] {
+			if err := db.apply(ctx, m); err != nil {
+				return err
+			}
+			// Dying before this line repeats the migration's statements, which then change nothing.
+			if err := db.markApplied(ctx, m); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
-// migrateTries is how often a migration is begun anew because another migrator
-// replaced a view between two of its statements.
-const migrateTries = 20
+const (
+	// migrateTries is how often a migration is begun anew because another migrator
+	// replaced a view between two of its statements.
+	migrateTries = 50
+	// migratePause bounds the pause before that. It is drawn at random: migrators
+	// that keep step would take views out of each other's hands for ever.
+	migratePause = time.Second
+)
 
 // apply runs a migration's statements. Two migrators at once take views out of
-// each other's hands: then it begins anew, and ends in the same schema.
+// each other's hands: then it begins anew, and ends in the same schema. One that
+// has begun does not stop because the other one is done: it may have put an older
+// view in the place of a newer one, and does what follows once more.
 func (db *DB) apply(ctx context.Context, m migration) error {
 	for try := 1; ; try++ {
-		err := db.statements(ctx, m)
+		doing, err := db.statements(ctx, m)
 		if e := new(clickhouse.Exception); try == migrateTries || !errors.As(err, &e) || !slices.Contains(replacedMeanwhile, e.Code) {
-			return err
+			return db.explain(doing, err)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Duration(try) * 10 * time.Millisecond):
+		case <-time.After(rand.N(min(time.Duration(try)*50*time.Millisecond, migratePause))):
 		}
 	}
 }
 
 // replacedMeanwhile are the errors of a statement whose table another migrator
-// replaced: UNKNOWN_TABLE, TABLE_IS_DROPPED, CANNOT_ASSIGN_ALTER, TABLE_UUID_MISMATCH.
-var replacedMeanwhile = []int32{60, 218, 517, 741}
+// replaced, or put an older one in its place: NOT_FOUND_COLUMN_IN_BLOCK,
+// UNKNOWN_TABLE, FILE_DOESNT_EXIST, TABLE_IS_DROPPED,
+// CANNOT_ASSIGN_ALTER, ATOMIC_RENAME_FAIL, TABLE_UUID_MISMATCH.
+var replacedMeanwhile = []int32{10, 60, 107, 218, 517, 521, 741}
 
-func (db *DB) statements(ctx context.Context, m migration) error {
+// statements runs a migration's, and says at which one it failed.
+func (db *DB) statements(ctx context.Context, m migration) (doing string, err error) {
 	for i, s := range m.statements {
-		if err := db.exec(ctx, fmt.Sprintf("migration %s, statement %d", m.name, i+1), s); err != nil {
-			return err
+		if err := db.conn.Exec(ctx, s); err != nil {
+			return fmt.Sprintf("migration %s, statement %d", m.name, i+1), err
 		}
 	}
-	return nil
+	return "", nil
 }
 
 // Schema returns the applied and the known version, ErrNoSchema or ErrNewerSchema.
