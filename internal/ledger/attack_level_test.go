@@ -88,7 +88,7 @@ func TestAttacksAboveTheLowestTilesAreFound(t *testing.T) {
 			if partial != (c.how != nil && c.code == verify.RecordsRewritten) {
 				t.Errorf("whether the record or a tile is wrong: %+v", r.Findings)
 			}
-			if c.how != nil && !strings.Contains(strings.Join(r.Unproven, "\n"), "they were not read") {
+			if c.how != nil && !strings.Contains(strings.Join(r.Unproven, "\n"), "they were not verified") {
 				t.Errorf("a range does not say what was not read: %q", r.Unproven)
 			}
 			s.sql("TRUNCATE TABLE tiles SYNC")
