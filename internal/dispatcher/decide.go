@@ -104,7 +104,11 @@ func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func(
 	if over(now) {
 		return timeOver(responded, deadline)
 	}
-	delay, ok := retry.Next(b.Policy, attemptsMade, rnd)
+	left := time.Duration(0)
+	if !until.IsZero() {
+		left = until.Sub(now)
+	}
+	delay, ok := retry.NextWithin(b.Policy, attemptsMade, left, rnd)
 	if !ok {
 		return spent(responded)
 	}

@@ -29,6 +29,17 @@ func Next(p Policy, attemptsMade int, rnd func() float64) (delay time.Duration, 
 	return d + time.Duration(unit(rnd)*p.Stretch*float64(d)), true
 }
 
+// NextWithin is Next when attempts end after left; 0: they do not. With full
+// jitter the wait is then drawn within what is left, so that the time that was
+// promised is used to its end: one that is drawn beyond it would give up early.
+// No more than Base from the end there is no use in another one.
+func NextWithin(p Policy, attemptsMade int, left time.Duration, rnd func() float64) (delay time.Duration, ok bool) {
+	if p.FullJitter() && left > p.Base {
+		p.Cap = min(p.Cap, left)
+	}
+	return Next(p, attemptsMade, rnd)
+}
+
 // ceiling returns min(Cap, Base·2ⁿ) by doubling only while the result stays
 // below Cap, so that it cannot overflow for any n.
 func ceiling(p Policy, n int) time.Duration {

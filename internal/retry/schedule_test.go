@@ -2,6 +2,7 @@ package retry
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -145,5 +146,31 @@ func TestTheSameSeedGivesTheSameJitter(t *testing.T) {
 	}
 	if !differs {
 		t.Error("another seed gives the same sequence")
+	}
+}
+
+// A receiver that comes back at any time before the end is asked again: the
+// attempts go on until there is hardly any time left.
+func TestFullJitterUsesTheTimeThatWasPromised(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		p, window := Urgent(), time.Duration(10+r.IntN(600))*time.Second
+		at, n := time.Duration(0), 1
+		for ; ; n++ {
+			delay, ok := NextWithin(p, n, window-at, r.Float64)
+			if !ok {
+				t.Fatal("the number of attempts is not bounded")
+			}
+			if at+delay >= window {
+				break
+			}
+			at += delay
+		}
+		if left := window - at; left > p.Base {
+			t.Fatalf("of %s, the last attempt leaves %s", window, left)
+		}
+		if n > 80 {
+			t.Fatalf("%d attempts within %s", n, window)
+		}
 	}
 }
