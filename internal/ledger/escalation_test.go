@@ -29,11 +29,12 @@ func TestADeadLetterHasAnOwnerAClockAndEveryTryToTellPeople(t *testing.T) {
 	s.tell(record.OperatorAction, "e1", ep, func(r *record.Record) {                       // 6
 		r.Actor, r.Action, r.Reason = "carol", "deadletter.resolved", "told them by phone"
 	})
-	// e2: told by the second try, in time.
+	// e2: the watchdog was first, and knows no incident; told by the second try, in time.
 	s.owed("e2", ep, "")
 	s.ended(record.DeliveryDeadLetter, "e2", ep, "", "attempts_exhausted") // 8
+	s.tell(record.Escalation, "e2", ep, func(r *record.Record) { r.Action = "handed_over" })
 	try("e2", "chat", "timeout", "trigger")
-	try("e2", "chat", "delivered", "trigger") // 10
+	try("e2", "chat", "delivered", "trigger") // 11
 	if err := db.Append(context.Background(), s.rows); err != nil {
 		t.Fatal(err)
 	}
@@ -42,8 +43,9 @@ func TestADeadLetterHasAnOwnerAClockAndEveryTryToTellPeople(t *testing.T) {
 	}
 	compare(t, lines(t, conn, "SELECT (event_id, escalated_at, escalated_in_time, escalation_outcome, acknowledged_by, owner, owned_at, resolution, resolved_by, resolved_at, resolution_reason) FROM dead_letters ORDER BY idx"),
 		[]string{"('e1',NULL,false,'busy','bob','carol'," + at(4) + ",'resolved','carol'," + at(6) + ",'told them by phone')",
-			"('e2'," + at(10) + ",true,'delivered','','',NULL,'open','',NULL,'')"})
-	compare(t, lines(t, conn, "SELECT (event_id, channel, step, incident_id, message_id, action, outcome) FROM escalations ORDER BY idx"),
+			"('e2'," + at(11) + ",true,'delivered','','',NULL,'open','',NULL,'')"})
+	compare(t, lines(t, conn, "SELECT (event_id, incident_id) FROM dead_letters ORDER BY idx"), []string{"('e1','inc_9')", "('e2','inc_9')"})
+	compare(t, lines(t, conn, "SELECT (event_id, channel, step, incident_id, message_id, action, outcome) FROM escalations WHERE action != 'handed_over' ORDER BY idx"),
 		[]string{"('e1','chat',1,'inc_9','inc_9-1','trigger','busy')", "('e1','chat',1,'inc_9','inc_9-1','resolve','delivered')",
 			"('e2','chat',1,'inc_9','inc_9-1','trigger','timeout')", "('e2','chat',1,'inc_9','inc_9-1','trigger','delivered')"})
 	page, _, err := db.DeadLetters(context.Background(), ledger.DeadLetterFilter{Resolution: "open"}, "", 10)
