@@ -58,7 +58,10 @@ type LoopOptions struct {
 	AckWait time.Duration
 	// DrainTimeout bounds how long a stop waits for what is in hand.
 	DrainTimeout time.Duration
-	Log          zerolog.Logger
+	// SweepEvery is how often a work queue is looked through for what is left over.
+	// Optional: a minute.
+	SweepEvery time.Duration
+	Log        zerolog.Logger
 	// Metrics is where the loop makes its metrics known. Optional.
 	Metrics prometheus.Registerer
 }
@@ -115,6 +118,9 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	if o.JS == nil || o.Stream == "" || o.Consumer == "" || o.Handle == nil || o.Concurrency < 1 || o.AckWait <= 0 {
 		return nil, fmt.Errorf("stage loop %s/%s: an option is missing", o.Stream, o.Consumer)
 	}
+	if o.SweepEvery == 0 {
+		o.SweepEvery = defaultSweepEvery
+	}
 	l := &Loop{o: o, slots: make(chan struct{}, o.Concurrency), held: map[uint64]*held{}}
 	if o.Lane != nil {
 		l.ahead = newFairQueue[taken](aheadMessages, aheadBytes, o.Open)
@@ -145,6 +151,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer hardStop(nil)
 	beats := make(chan struct{})
 	go func() { defer close(beats); l.keepAlive(work) }()
+	l.running.Go(func() { l.sweep(ctx, work) })
 	if l.ahead != nil {
 		l.running.Add(1)
 		go func() { defer l.running.Done(); l.takeTurns(ctx, work) }()
