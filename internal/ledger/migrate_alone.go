@@ -11,10 +11,12 @@ import (
 
 const (
 	// migratingTable is there while a migrator is at work: ClickHouse does not
-	// bear two that replace a view at once.
-	migratingTable = "migrating"
+	// bear two that replace a view at once. Its name is one of those that the
+	// migrator's grants let it drop: that of what ClickHouse makes itself to replace
+	// a view.
+	migratingTable = "_tmp_replace_migrating"
 	// createMigrating fails for all but one.
-	createMigrating = "CREATE TABLE " + migratingTable + " (at DateTime) ENGINE = Memory COMMENT 'A migration of the schema is under way'"
+	createMigrating = "CREATE TABLE " + migratingTable + " (at DateTime) ENGINE = MergeTree ORDER BY at COMMENT 'A migration of the schema is under way'"
 	dropMigrating   = "DROP TABLE IF EXISTS " + migratingTable + " SYNC"
 	// migratingStale is when it is taken for one that a migrator left that died; one
 	// from before ClickHouse started is, at once. Should that migrator live, the

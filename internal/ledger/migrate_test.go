@@ -20,6 +20,26 @@ func within(d testkit.Database, database string) string {
 	return strings.Replace(d.DSN, "/"+d.Name, "/"+database, 1)
 }
 
+// A migrator that died left word that it is at work: the next one waits for a
+// while, and goes on.
+func TestWhatAMigratorLeftThatDiedIsRemoved(t *testing.T) {
+	t.Parallel()
+	d := testkit.ClickHouse(t)
+	conn := connect(t, d.DSN)
+	if err := conn.Exec(context.Background(), "CREATE TABLE _tmp_replace_migrating (at DateTime) ENGINE = MergeTree ORDER BY at"); err != nil {
+		t.Fatal(err)
+	}
+	db, err := ledger.Open(context.Background(), d.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.CheckSchema(context.Background()); err != nil {
+		t.Error(err)
+	}
+	compare(t, lines(t, conn, "SELECT name FROM system.tables WHERE database = currentDatabase() AND name LIKE '%migrating%'"), nil)
+}
+
 func TestTheDatabaseIsMadeAndManyMigratorsAtOnceMakeOneSchema(t *testing.T) {
 	t.Parallel()
 	d := testkit.ClickHouse(t)
