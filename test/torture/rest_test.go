@@ -199,10 +199,23 @@ func (s *system) history(log *requestLog, l *load) invariants.History {
 	defer cancel()
 	h := invariants.History{Tolerance: time.Millisecond}
 	var errs [3]error
-	h.Stream, errs[0] = s.messages(ctx)
-	h.Ledger, errs[1] = s.rows(ctx)
-	h.Queued, errs[2] = s.queued(ctx)
-	must(s.t, errors.Join(errs[:]...))
+	// The watchdog may still have a word to say: all is read while nothing is added.
+	eventually(s.t, patience, "nothing is added", func(context.Context) error {
+		h.Stream, errs[0] = s.messages(ctx)
+		h.Ledger, errs[1] = s.rows(ctx)
+		h.Queued, errs[2] = s.queued(ctx)
+		ledger, err := s.js.Stream(ctx, streams.Ledger)
+		if err := errors.Join(append(errs[:], err)...); err != nil {
+			return err
+		}
+		if n := len(h.Stream); n > 0 && h.Stream[n-1].Seq != ledger.CachedInfo().State.LastSeq {
+			return errors.New("LEDGER has grown")
+		}
+		if want := len(h.Stream) - h.Restated(); len(h.Ledger) < want {
+			return fmt.Errorf("ClickHouse had %d of %d records", len(h.Ledger), want)
+		}
+		return nil
+	})
 	h.Requests, _ = log.all()
 	l.mu.Lock()
 	defer l.mu.Unlock()
