@@ -144,7 +144,11 @@ func (j *Journal) read(ctx context.Context, p *past, config jetstream.ConsumerCo
 			if !to.IsZero() && !meta.Timestamp.Before(to) {
 				return nil
 			}
-			p.seqs[digestOf(m.Headers().Get(nats.MsgIdHdr))] = meta.Sequence.Stream
+			// Stated again once the stream had forgotten the first: that one stands.
+			id := digestOf(m.Headers().Get(nats.MsgIdHdr))
+			if seq, ok := p.seqs[id]; !ok || meta.Sequence.Stream < seq {
+				p.seqs[id] = meta.Sequence.Stream
+			}
 			if to.IsZero() {
 				p.last, p.until = meta.Sequence.Stream, meta.Timestamp
 			}

@@ -65,6 +65,11 @@ func TestWhatTheStreamHasForgottenStandsAllTheSame(t *testing.T) {
 	if got := state("said.b", "late", "second", late, "said.a"); got != "first" {
 		t.Errorf("what was stated on the other subject: %q stands", got)
 	}
+	state("said.a", "late", "second", time.Time{}) // by somebody who does not ask; the stream takes it
+	forget()
+	if got := state("said.a", "late", "third", late); got != "first" {
+		t.Errorf("what was stated twice: %q stands", got)
+	}
 	if got := state("said.a", "never", "second", at[0]); got != "second" {
 		t.Errorf("what was never stated: %q stands", got)
 	}
