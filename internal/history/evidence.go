@@ -13,7 +13,6 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-dev/waybill/internal/checkpoint"
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/evidence"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -33,11 +32,7 @@ func (h History) Evidence(ctx context.Context, q control.EvidenceRequest) (*evid
 	if err := g.own(ctx); err != nil {
 		return nil, err
 	}
-	var beside errgroup.Group
-	own := indices(g.rows)
-	beside.Go(func() error { return g.others(ctx) })
-	beside.Go(func() error { return g.ahead(ctx, own) })
-	if err := beside.Wait(); err != nil {
+	if err := g.others(ctx); err != nil {
 		return nil, err
 	}
 	c, err := g.checkpoint(ctx, q.Wait)
@@ -48,13 +43,10 @@ func (h History) Evidence(ctx context.Context, q control.EvidenceRequest) (*evid
 	g.file.Statement.ExportedBy = q.Actor
 	g.file.Statement.Software = version.Software
 	g.file.Statement.CheckpointAt = c.At.UTC()
-	beside = errgroup.Group{}
-	beside.Go(func() error { return g.prove(ctx, c) })
-	beside.Go(func() error { return g.cosigned(ctx, c) })
-	if err := beside.Wait(); err != nil {
+	if err := g.prove(ctx, c); err != nil {
 		return nil, err
 	}
-	return g.file, nil
+	return g.file, g.cosigned(ctx, c)
 }
 
 func refusal(code control.Code, field, format string, args ...any) error {
@@ -67,15 +59,6 @@ type gatherer struct {
 	file *evidence.File
 	rows []ledger.Body
 	ours []record.Record
-	// first is what was found and read ahead; nil: nothing.
-	first *proofs
-}
-
-// proofs are read against one checkpoint.
-type proofs struct {
-	stored ledger.Checkpoint
-	tree   checkpoint.Checkpoint // that the note states
-	reader *merkle.Reader
 }
 
 func (g *gatherer) take(f ledger.Found, finds string, rows []ledger.Body) {
@@ -175,60 +158,11 @@ func (g *gatherer) inForce(w evidence.Wanted, f ledger.Found, finds string) erro
 	return nil
 }
 
-// ahead finds the checkpoint over the event's own records and reads what their
-// proofs need, while it is looked for what they refer to: that is mostly older,
-// so the checkpoint covers it too.
-func (g *gatherer) ahead(ctx context.Context, own []uint64) error {
-	c, err := g.db.CheckpointOver(ctx, own[len(own)-1]+1)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return nil // perhaps it is waited for
-	}
-	if err == nil {
-		c, err = g.preferSigned(ctx, c)
-	}
-	if err != nil {
-		return err
-	}
-	p, err := g.against(ctx, c)
-	if err != nil {
-		return err
-	}
-	if _, err = p.reader.ProveRecords(p.tree.Size, own); err == nil {
-		g.first = p // else prove says what is wrong
-	}
-	return nil
-}
-
-// against makes what reads the proofs against a checkpoint, or takes what has
-// read ahead.
-func (g *gatherer) against(ctx context.Context, c ledger.Checkpoint) (*proofs, error) {
-	if g.first != nil && g.first.stored == c {
-		return g.first, nil
-	}
-	tree, err := evidence.TreeOf(c.Note)
-	if err != nil {
-		return nil, fmt.Errorf("the checkpoint over %d records: %w; find what is wrong with: waybill ledger verify", c.Size, err)
-	}
-	store := &leaves{DB: g.db, size: tree.Size, tiles: map[uint64][]tlog.Hash{}}
-	return &proofs{stored: c, tree: tree, reader: merkle.NewReader(ctx, store)}, nil
-}
-
-func indices(rows []ledger.Body) []uint64 {
-	out := make([]uint64, len(rows))
-	for i := range rows {
-		out[i] = rows[i].Idx
-	}
-	return out
-}
-
 // checkpoint finds the first one that covers every row and that another has
 // signed too, else the first one, else the last there is.
 func (g *gatherer) checkpoint(ctx context.Context, wait time.Duration) (ledger.Checkpoint, error) {
 	slices.SortFunc(g.rows, func(a, b ledger.Body) int { return cmp.Compare(a.Idx, b.Idx) })
 	size := g.rows[len(g.rows)-1].Idx + 1
-	if g.first != nil && g.first.stored.Size >= size {
-		return g.first.stored, nil
-	}
 	end := time.NewTimer(wait)
 	defer end.Stop()
 	for over := false; ; {
@@ -291,22 +225,25 @@ func (g *gatherer) last(ctx context.Context) (ledger.Checkpoint, error) {
 // prove adds the records with their proofs, each checked against the
 // checkpoint: a ledger that was changed gives no evidence.
 func (g *gatherer) prove(ctx context.Context, c ledger.Checkpoint) error {
-	p, err := g.against(ctx, c)
+	tree, err := evidence.TreeOf(c.Note)
 	if err != nil {
-		return err
+		return fmt.Errorf("the checkpoint over %d records: %w; find what is wrong with: waybill ledger verify", c.Size, err)
 	}
+	reader := merkle.NewReader(ctx, &leaves{DB: g.db, size: tree.Size, tiles: map[uint64][]tlog.Hash{}})
+	indices := make([]uint64, len(g.rows))
 	for i, b := range g.rows {
 		if i > 0 && b.Idx == g.rows[i-1].Idx {
 			return fmt.Errorf("%w: record %d is there twice; find what is wrong with: waybill ledger verify", ledger.ErrDamaged, b.Idx)
 		}
+		indices[i] = b.Idx
 	}
-	list, err := p.reader.ProveRecords(p.tree.Size, indices(g.rows))
+	proofs, err := reader.ProveRecords(tree.Size, indices)
 	if err != nil {
 		return err
 	}
 	for i, b := range g.rows {
-		r := evidence.Record{Idx: b.Idx, Epoch: b.StreamEpoch, Seq: b.StreamSeq, Body: b.Body, Proof: list[i]}
-		if err := evidence.Included(p.tree, &r); err != nil {
+		r := evidence.Record{Idx: b.Idx, Epoch: b.StreamEpoch, Seq: b.StreamSeq, Body: b.Body, Proof: proofs[i]}
+		if err := evidence.Included(tree, &r); err != nil {
 			return fmt.Errorf("%w: record %d: %w; find what is wrong with: waybill ledger verify", ledger.ErrDamaged, b.Idx, err)
 		}
 		g.file.Records = append(g.file.Records, r)
