@@ -27,8 +27,9 @@ func escalationList(s stdio) *cobra.Command {
 	var state string
 	c := &cobra.Command{Use: "list", Short: "List the incidents that people are told of",
 		Long: `List incidents, the latest first: those of the last week. An incident is the first
-dead letter of a tenant under a policy, and those that followed until a person
-acknowledged.`,
+dead letter of an endpoint under a policy, and those that followed until a person
+acknowledged. When more than five endpoints of a tenant fail at once, one incident is
+for all others.`,
 		Example: "  waybill escalation list --state open\n  waybill escalation list --tenant acme -o json"}
 	f.bind(c.Flags())
 	c.Flags().StringVar(&filter.Tenant, "tenant", "", "of this tenant only")
@@ -107,9 +108,19 @@ is an incident of its own.`,
 		}
 		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.Escalation, error) {
 			return ctl.AcknowledgeEscalation(ctx, args[0], by, note)
-		}, printEscalation)
+		}, printTaken)
 	}
 	return c
+}
+
+// printTaken says first what was taken: it may be more than the last message told of.
+func printTaken(s stdio, out format, e control.Escalation) error {
+	if out != "json" {
+		if _, err := fmt.Fprintf(s.out, "%s has taken %s\n\n", printable(e.AckedBy), e.Takes); err != nil {
+			return err
+		}
+	}
+	return printEscalation(s, out, e)
 }
 
 func printEscalation(s stdio, out format, e control.Escalation) error {

@@ -20,6 +20,8 @@ type Escalation struct {
 	ID        string             `json:"id"`
 	Tenant    string             `json:"tenant"`
 	State     escalation.State   `json:"state"`
+	Scope     escalation.Scope   `json:"scope"` // endpoint, endpoints or tenant; "" mixes
+	Takes     string             `json:"takes"` // what an acknowledgement takes, in words
 	Policy    string             `json:"escalation_policy"`
 	OpenedAt  time.Time          `json:"opened_at"`
 	DeliverBy time.Time          `json:"deliver_by,omitzero"` // earliest of its dead letters
@@ -52,7 +54,8 @@ type EscalationReach struct {
 
 func showIncident(i *escalation.Incident) Escalation {
 	n := len(i.Policy.Steps)
-	e := Escalation{ID: i.ID, Tenant: i.Tenant, State: i.State, Policy: i.Policy.Name, OpenedAt: i.OpenedAt, DeliverBy: i.DeliverBy, Count: i.Count,
+	scope, _ := i.About()
+	e := Escalation{ID: i.ID, Tenant: i.Tenant, State: i.State, Scope: scope, Takes: i.Taken(), Policy: i.Policy.Name, OpenedAt: i.OpenedAt, DeliverBy: i.DeliverBy, Count: i.Count,
 		Reasons: i.Reasons, Endpoints: i.Endpoints, First: i.First, Told: i.Told() > 0, ToldAt: i.ToldAt, Channels: []EscalationReach{},
 		AckedBy: i.AckedBy, AckedAt: i.AckedAt, AckNote: i.AckNote, EndedAt: i.EndedAt}
 	if i.Steps > 0 {

@@ -254,8 +254,9 @@ func TestAMessageSaysWhatWasOwedToWhomAndWhatToDo(t *testing.T) {
 	for n := range 40 {
 		many = append(many, trouble(n, noon, 0))
 	}
+	i.Scope = escalation.ManyEndpoints
 	group := escalation.Notice{Incident: i, Members: many, Again: true, Step: 1, Number: 8, Now: noon}.Message()
-	if group.Title != "Not acknowledged yet: 40 dead letters of tenant acme: lab.critical" || !strings.Contains(group.Text, "14  ep_0") || strings.Count(group.Text, "lab.critical") != 5 {
+	if group.Title != "Not acknowledged yet: 40 dead letters of tenant acme to 3 endpoints: lab.critical" || !strings.Contains(group.Text, "14  ep_0") || strings.Count(group.Text, "lab.critical") != 5 {
 		t.Errorf("%s\n%s", group.Title, group.Text)
 	}
 	for _, want := range []string{"40  attempts_exhausted: every attempt failed\n", "waybill deadletter list --tenant acme --resolution open --since 2026-11-02T12:00:00Z"} {

@@ -30,8 +30,8 @@ const maxCounted = 50
 // otherNames counts what is beyond maxCounted.
 const otherNames = "(others)"
 
-// Incident is what people are told of in one go: the first dead letter of a
-// tenant under a policy, and those that follow it until a person acknowledges.
+// Incident is what people are told of in one go: the first dead letter of an
+// endpoint under a policy, and those that follow it until a person acknowledges.
 // It is one key of the bucket of incidents; only the escalator that holds the
 // lease changes it, but for the acknowledgement.
 type Incident struct {
@@ -39,6 +39,7 @@ type Incident struct {
 	Tenant   string    `json:"tenant"`
 	Policy   Policy    `json:"policy"` // as it was when the incident began
 	State    State     `json:"state"`
+	Scope    Scope     `json:"scope,omitempty"` // "" of those that are older than scopes: see About
 	OpenedAt time.Time `json:"opened_at"`
 
 	// First is the trouble that began it, and FirstRevision its revision in the
@@ -103,7 +104,8 @@ func IncidentID(first string) string {
 
 // Begin opens an incident with its first trouble. Nothing has been sent yet.
 func Begin(t Trouble, p Policy, revision uint64, now time.Time) *Incident {
-	i := &Incident{ID: IncidentID(t.ID), Tenant: t.Tenant, Policy: p, State: Open, OpenedAt: now.UTC(), First: t, FirstRevision: revision,
+	i := &Incident{ID: IncidentID(t.ID), Tenant: t.Tenant, Policy: p, State: Open, Scope: t.scope(),
+		OpenedAt: now.UTC(), First: t, FirstRevision: revision,
 		Reasons: map[string]int{}, Endpoints: map[string]int{}, Reach: map[string]*Reach{}}
 	i.Add(t, revision)
 	return i

@@ -75,7 +75,10 @@ func (n Notice) Message() channel.Message {
 	} else {
 		n.summary(&b)
 	}
-	fmt.Fprintf(&b, "\nWho takes this stops the messages with:\n  waybill escalation ack %s --by YOUR-NAME\n", i.ID)
+	if i.Scope == ManyEndpoints {
+		fmt.Fprintf(&b, "\nMore than %d endpoints of this tenant fail at once: this incident is for all that have none of their own.\n", MaxOwn)
+	}
+	fmt.Fprintf(&b, "\nWho takes this stops the messages%s with:\n  waybill escalation ack %s --by YOUR-NAME\n", i.of(), i.ID)
 	n.next(&b)
 	m.Text, m.Data = b.String(), n.data()
 	return m
@@ -95,12 +98,40 @@ func (n Notice) title() string {
 	case len(n.Members) > 1 && n.rejected() == len(n.Members):
 		return fmt.Sprintf("%s%d rejected events of tenant %s%s", again, len(n.Members), t.Tenant, n.types())
 	case len(n.Members) > 1:
-		return fmt.Sprintf("%s%d dead letters of tenant %s%s", again, len(n.Members), t.Tenant, n.types())
+		return fmt.Sprintf("%s%d dead letters of tenant %s%s%s", again, len(n.Members), t.Tenant, n.to(), n.types())
 	}
 	if t.Kind == record.EventRejected {
 		return fmt.Sprintf("%sevent %s of tenant %s was rejected", again, orUnknown(t.EventID), t.Tenant)
 	}
 	return fmt.Sprintf("%s%s was not delivered to %s", again, orUnknown(t.EventType), receiver(t))
+}
+
+// of says what an acknowledgement takes.
+func (i *Incident) of() string {
+	switch scope, endpoint := i.About(); scope {
+	case OneEndpoint:
+		return " about " + endpoint
+	case ManyEndpoints:
+		return " about all of these endpoints"
+	}
+	return ""
+}
+
+// to names the endpoint, or says how many there are.
+func (n Notice) to() string {
+	endpoints := map[string]int{}
+	for _, t := range n.Members {
+		if t.EndpointID != "" {
+			endpoints[receiver(t)]++
+		}
+	}
+	if len(endpoints) == 1 && n.rejected() == 0 {
+		return " to " + ranked(endpoints)[0]
+	}
+	if n.Incident.Scope == ManyEndpoints {
+		return fmt.Sprintf(" to %d endpoints", len(endpoints))
+	}
+	return ""
 }
 
 // rejected counts the events that nobody gets.
@@ -169,7 +200,12 @@ func (n Notice) nextOfDeadLetter(b *strings.Builder, t Trouble) {
 				since = other.At
 			}
 		}
-		fmt.Fprintf(b, "All of them:\n  waybill deadletter list --tenant %s --resolution open --since %s --limit 500\n", quoted(t.Tenant), since.UTC().Truncate(time.Second).Format(time.RFC3339))
+		only := ""
+		if scope, endpoint := n.Incident.About(); scope == OneEndpoint {
+			only = " --endpoint " + endpoint
+		}
+		fmt.Fprintf(b, "All of them:\n  waybill deadletter list --tenant %s%s --resolution open --since %s --limit 500\n", quoted(t.Tenant), only,
+			since.UTC().Truncate(time.Second).Format(time.RFC3339))
 		fmt.Fprintf(b, "What happened to the first:\n  waybill delivery show %s --endpoint %s\nSend each again once the cause is mended, as the first:\n", event, t.EndpointID)
 	}
 	if t.Reason == "endpoint_gone" || t.Reason == "endpoint_disabled" {
@@ -321,9 +357,28 @@ func (n Notice) data() told {
 	return d
 }
 
+// Taken says in one line what whoever acknowledges the incident takes.
+func (i *Incident) Taken() string {
+	what := "dead letters"
+	if i.First.Kind == record.OperatorAction {
+		return fmt.Sprintf("%d alarms", i.Count)
+	}
+	if i.First.Kind == record.EventRejected {
+		what = "rejected events"
+	}
+	text := fmt.Sprintf("%d %s of tenant %s", i.Count, what, i.Tenant)
+	switch len(i.Endpoints) {
+	case 0:
+		return text
+	case 1:
+		return text + " to " + ranked(i.Endpoints)[0]
+	}
+	return fmt.Sprintf("%s to %d endpoints, most to %s", text, len(i.Endpoints), ranked(i.Endpoints)[0])
+}
+
 // Resolution says that a named person has taken the incident.
 func Resolution(i *Incident, source, link string, now time.Time) channel.Message {
-	title := fmt.Sprintf("%s has taken %s (%d dead letters of tenant %s)", i.AckedBy, i.ID, i.Count, i.Tenant)
+	title := fmt.Sprintf("%s has taken %s (%s)", i.AckedBy, i.ID, i.Taken())
 	text := "Nobody else is told about it any more.\n"
 	if i.AckNote != "" {
 		text = i.AckNote + "\n" + text

@@ -354,6 +354,7 @@ func (a *actor) detach() {
 	a.group.gate.Lock()
 	if a.group.current == a {
 		a.group.current = nil
+		a.s.close(a.group)
 	}
 	a.group.gate.Unlock()
 	a.pending() // what joined until now, for the records

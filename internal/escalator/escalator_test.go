@@ -62,7 +62,7 @@ func TestABurstBecomesOneMessageMoreAndTheFirstIsNotDelayed(t *testing.T) {
 		t.Errorf("%d messages told of %d dead letters, want a few for %d", len(got), covered(got), n)
 	}
 	second := got[1].data
-	if second.Reasons["attempts_exhausted"] != second.Count || len(second.Endpoints) != 3 || len(second.DeadLetters) != 5 {
+	if second.Reasons["attempts_exhausted"] != second.Count || len(second.Endpoints) != 1 || len(second.DeadLetters) != 5 {
 		t.Errorf("the group says %+v", second)
 	}
 	events := map[string]bool{}

@@ -97,10 +97,12 @@ func step(after time.Duration, channels ...string) escalation.Step {
 	return escalation.Step{After: after, Channels: channels}
 }
 
-// dead is a dead letter; n tells them apart.
-func dead(n int, within time.Duration) escalation.Trouble {
+// dead is a dead letter of one endpoint; n tells them apart.
+func dead(n int, within time.Duration) escalation.Trouble { return deadTo("ep_1", n, within) }
+
+func deadTo(endpoint string, n int, within time.Duration) escalation.Trouble {
 	now := time.Now().UTC()
-	t := escalation.Trouble{Kind: record.DeliveryDeadLetter, Tenant: "default", EventID: fmt.Sprintf("evt-%d", n), EndpointID: fmt.Sprintf("ep_%d", n%3),
+	t := escalation.Trouble{Kind: record.DeliveryDeadLetter, Tenant: "default", EventID: fmt.Sprintf("evt-%d", n), EndpointID: endpoint,
 		EventType: "lab_result.critical", Host: "hooks.example.com", Reason: "attempts_exhausted", Attempts: 3, At: now}
 	if within != 0 {
 		t.DeliverBy = now.Add(within)

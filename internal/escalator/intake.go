@@ -67,7 +67,7 @@ func (s *session) admit(work context.Context, t arrival) error {
 
 func (s *session) place(ctx, work context.Context, t arrival) error {
 	p := escalation.Choose(s.policies.All(), t.Trouble)
-	g := s.group(t.Tenant, p)
+	g := s.groupFor(t.Trouble, p)
 	if done, err := s.joinCurrent(ctx, g, t); done || err != nil {
 		return err
 	}
@@ -76,7 +76,11 @@ func (s *session) place(ctx, work context.Context, t arrival) error {
 	if a := g.current; a != nil { // somebody else has begun one in between
 		return s.joinTo(ctx, a, t)
 	}
-	return s.begin(ctx, work, g, p, t)
+	err := s.begin(ctx, work, g, p, t)
+	if g.current == nil { // nothing is open after all
+		s.close(g)
+	}
+	return err
 }
 
 func (s *session) joinCurrent(ctx context.Context, g *group, t arrival) (done bool, err error) {
@@ -159,7 +163,7 @@ func (s *session) again(ctx, work context.Context, t escalation.Trouble, k *know
 	}
 	a := s.actor(k.incident.ID)
 	if a == nil {
-		return s.takeUp(ctx, work, map[string]*actor{k.incident.ID: newActor(s, s.group(k.incident.Tenant, k.incident.Policy), k.incident, k.revision)})
+		return s.takeUp(ctx, work, map[string]*actor{k.incident.ID: newActor(s, s.groupOf(k.incident), k.incident, k.revision)})
 	}
 	if a.knows(k.trouble) {
 		return nil
@@ -190,7 +194,9 @@ func (s *session) begin(ctx, work context.Context, g *group, p escalation.Policy
 			return err
 		}
 	}
-	a, err := s.create(ctx, g, escalation.Begin(t.Trouble, p, rev, time.Now()), id)
+	doc := escalation.Begin(t.Trouble, p, rev, time.Now())
+	doc.Scope = g.scope
+	a, err := s.create(ctx, g, doc, id)
 	if err != nil || a == nil {
 		return err
 	}
@@ -200,9 +206,10 @@ func (s *session) begin(ctx, work context.Context, g *group, p escalation.Policy
 		}
 	}
 	g.current = a
+	s.open(g)
 	s.launch(work, a)
 	s.log.Warn().Str("incident_id", id).Str("tenant", t.Tenant).Str("event_id", t.EventID).Str("endpoint_id", t.EndpointID).
-		Str("reason", t.Reason).Str("escalation_policy", p.Name).Msg("incident.opened")
+		Str("reason", t.Reason).Str("escalation_policy", p.Name).Str("scope", string(g.scope)).Msg("incident.opened")
 	return nil
 }
 

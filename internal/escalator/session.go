@@ -27,13 +27,24 @@ type session struct {
 	records context.Context
 
 	mu     sync.Mutex // guards what follows
-	groups map[string]*group
+	fronts map[string]*front
 	byID   map[string]*actor
 	actors sync.WaitGroup
 }
 
-// group is the incidents of one tenant under one policy; one of them is open.
+// front is the incidents of one tenant under one policy.
+type front struct {
+	escalation.Front
+	own        map[string]*group // by endpoint; they stay, so that one gate guards an endpoint for ever
+	many, rest *group
+}
+
+// group is the incidents about one thing; one of them is open. Its front, scope
+// and endpoint never change.
 type group struct {
+	front    *front // nil: nothing joins it
+	scope    escalation.Scope
+	endpoint string
 	// gate is held shared while a trouble is stored and joined, and alone where
 	// what has been stored must be known whole: to begin an incident, and to say
 	// up to which revision a message covers.
@@ -42,7 +53,7 @@ type group struct {
 }
 
 func newSession(e *Escalator, l *lease.Lease) *session {
-	s := &session{Escalator: e, lease: l, groups: map[string]*group{}, byID: map[string]*actor{}}
+	s := &session{Escalator: e, lease: l, fronts: map[string]*front{}, byID: map[string]*actor{}}
 	s.lanes = &lanes{s: s, by: map[string]*lane{}}
 	return s
 }
@@ -73,18 +84,6 @@ func (s *session) run(ctx context.Context) error {
 	s.actors.Wait()
 	s.metrics.open.Set(0)
 	return err
-}
-
-func (s *session) group(tenant string, p escalation.Policy) *group {
-	key := fmt.Sprintf("%s %s %d", tenant, p.Name, p.Revision)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g := s.groups[key]
-	if g == nil {
-		g = &group{}
-		s.groups[key] = g
-	}
-	return g
 }
 
 func (s *session) actor(id string) *actor {
@@ -132,7 +131,7 @@ func (s *session) load(ctx, work context.Context) error {
 		if doc.State == escalation.Acknowledged && doc.AckRevision == 0 {
 			doc.AckRevision = e.Revision()
 		}
-		found[doc.ID] = newActor(s, s.group(doc.Tenant, doc.Policy), doc, e.Revision())
+		found[doc.ID] = newActor(s, s.groupOf(doc), doc, e.Revision())
 	})
 	if err != nil {
 		return err
@@ -173,6 +172,7 @@ func (s *session) takeUp(ctx, work context.Context, found map[string]*actor) err
 		a.group.gate.Lock()
 		if a.group.current == nil && open {
 			a.group.current = a
+			s.open(a.group)
 		}
 		a.group.gate.Unlock()
 	}

@@ -38,25 +38,13 @@ func sortByDeadline(tasks []task) {
 // tell tells people of each concern without the escalator, and says of which it
 // could, or somebody had before.
 func (w *Watchdog) tell(ctx context.Context, cs []concern) map[key]bool {
-	type group struct {
-		policy escalation.Policy
-		cs     []concern
-	}
-	groups := map[string]*group{}
-	for _, c := range cs {
-		p := escalation.Choose(w.policies.All(), c.Trouble)
-		name := c.Tenant + " " + p.Name
-		if groups[name] == nil {
-			groups[name] = &group{policy: p}
-		}
-		groups[name].cs = append(groups[name].cs, c)
-	}
+	groups := divide(w.policies.All(), cs)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	all := map[key]bool{}
 	for _, g := range groups {
 		wg.Go(func() {
-			ok := w.tellGroup(ctx, g.policy, g.cs)
+			ok := w.tellGroup(ctx, g)
 			mu.Lock()
 			defer mu.Unlock()
 			for k := range ok {
@@ -68,12 +56,12 @@ func (w *Watchdog) tell(ctx context.Context, cs []concern) map[key]bool {
 	return all
 }
 
-// tellGroup tells of what one policy is for: one message for what nobody has
+// tellGroup tells of what belongs into one incident: one message for what nobody has
 // taken in hand, and one for each incident that the escalator began and told
 // nobody of.
-func (w *Watchdog) tellGroup(ctx context.Context, p escalation.Policy, cs []concern) map[key]bool {
+func (w *Watchdog) tellGroup(ctx context.Context, g *group) map[key]bool {
 	ok := map[key]bool{}
-	fresh, theirs := w.take(ctx, p, cs, ok)
+	fresh, theirs := w.take(ctx, g, ok)
 	if fresh != nil {
 		w.send(ctx, fresh, ok)
 	}
@@ -100,25 +88,25 @@ type stored struct {
 // take stores each concern as part of an incident, in the form that the
 // escalator knows: it goes on from there, reminds people, and tells nobody
 // again. What cannot be stored is told all the same.
-func (w *Watchdog) take(ctx context.Context, p escalation.Policy, cs []concern, told map[key]bool) (*notice, []*notice) {
+func (w *Watchdog) take(ctx context.Context, g *group, told map[key]bool) (*notice, []*notice) {
 	ctx, cancel := context.WithTimeout(ctx, storeBound)
 	defer cancel()
 	kv, err := w.js.KeyValue(ctx, streams.IncidentsBucket)
 	if err != nil {
 		w.log.Warn().Err(err).Msg("watchdog.incident_not_stored")
 	}
-	id := escalation.IncidentID(cs[0].ID)
-	got := w.storeAll(ctx, kv, cs, id)
+	id := escalation.IncidentID(g.cs[0].ID)
+	got := w.storeAll(ctx, kv, g.cs, id)
 	fresh := &notice{}
 	theirs := map[string]*notice{}
-	for i, c := range cs {
+	for i, c := range g.cs {
 		switch n, known := w.known(ctx, kv, theirs, got[i]); {
 		case n == nil && known:
 			told[c.key] = true
 		case n != nil:
 			n.members = append(n.members, c)
 		default:
-			w.add(fresh, p, c, got[i].revision)
+			w.add(fresh, g, c, got[i].revision)
 		}
 	}
 	out := make([]*notice, 0, len(theirs))
@@ -212,9 +200,10 @@ func (n *notice) unlessTold(revision uint64) (*notice, bool) {
 }
 
 // add makes a concern part of the incident that the watchdog begins.
-func (w *Watchdog) add(n *notice, p escalation.Policy, c concern, revision uint64) {
+func (w *Watchdog) add(n *notice, g *group, c concern, revision uint64) {
 	if n.incident == nil {
-		n.incident = escalation.Begin(c.Trouble, p, revision, time.Now())
+		n.incident = escalation.Begin(c.Trouble, g.policy, revision, time.Now())
+		n.incident.Scope = g.scope
 	} else {
 		n.incident.Add(c.Trouble, max(revision, n.incident.Seen+1))
 	}
