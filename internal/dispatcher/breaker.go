@@ -96,8 +96,8 @@ func (p *pass) done(o Outcome) {
 		return
 	}
 	switch {
-	case o == OutcomeInterrupted || o == OutcomeUnknown || o == OutcomeAddressBlocked:
-		p.end() // says nothing about the endpoint
+	case !o.AboutReceiver():
+		p.end()
 	case o.Class() == ClassRetryable:
 		p.failed()
 	default: // it answered, if only to reject

@@ -114,6 +114,8 @@ func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func(
 	}
 	why := "the schedule allows another attempt"
 	switch {
+	case f.Outcome == OutcomeNotSent:
+		delay, why = 0, "no request was made: the failure was on our side, and it costs no attempt"
 	case f.Outcome == OutcomeUnknown || f.Outcome == OutcomeInterrupted:
 		// The failure was ours: there is nothing to spare the receiver from.
 		delay, why = 0, "the attempt was cut short on our side; another one follows at once"

@@ -241,7 +241,8 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	endSpan(span, result)
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	decision := Decide(result.Facts(), task.Spent+1, budget, d.clock.Now(), d.o.Random)
+	spent := task.Spent + spentBy(result.Outcome)
+	decision := Decide(result.Facts(), spent, budget, d.clock.Now(), d.o.Random)
 	r := d.attemptRecord(task, p, number, mine, sent{signed, keys, body}, result, decision)
 	stands, recorded, err := d.claims.settle(ctx, r, mine.StartedAt)
 	if err != nil {
@@ -254,10 +255,10 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		return stage.Leave(), nil
 	}
 	d.observe(task, endpoint, &r, result)
-	if result.Outcome != OutcomeInterrupted {
+	if result.Outcome.AboutReceiver() {
 		d.health.Observe(endpoint, result.Class == ClassDelivered)
 	}
-	task.Responded = task.Responded || result.GotResponse
+	task.Spent, task.Responded = spent, task.Responded || result.GotResponse
 	task.HeldSince = time.Time{} // nobody else can go on from here
 	task.LastAttempt = span.Context(tracing.Context{}).Parent
 	return d.conclude(ctx, task, endpoint, number, decision)
@@ -270,7 +271,7 @@ func (d *Dispatcher) try(ctx context.Context, mine claim, r Request) Result {
 		return d.client.Try(ctx, r)
 	}
 	late := Result{StartedAt: time.Now()}
-	late.fail(OutcomeInterrupted, "no request was made: the attempt took too long to be claimed")
+	late.fail(OutcomeNotSent, "no request was made: the attempt took too long to be claimed")
 	return late
 }
 
@@ -329,6 +330,7 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 	d.log.Warn().Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Int("attempt", number).
 		Str("outcome", r.Outcome).Str("decision", r.Decision).Msg("attempt.resumed")
 	task.Responded = task.Responded || r.Status > 0
+	task.Spent += spentBy(Outcome(r.Outcome))
 	task.HeldSince = prior.StartedAt // whoever made the attempt may have gone on
 	return d.conclude(ctx, task, endpoint, number, decisionOf(r))
 }

@@ -16,7 +16,7 @@ import (
 // conclude stores what the decision asks for. It may be done twice: every
 // message it publishes has an id that follows from the decision.
 func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, number int, decision Decision) (stage.Settlement, error) {
-	task.Attempts, task.Spent, task.Turn, task.TurnOf = number, task.Spent+1, time.Time{}, 0
+	task.Attempts, task.Turn, task.TurnOf = number, time.Time{}, 0
 	switch decision.Verdict {
 	case VerdictDelivered:
 		return stage.Done(), nil

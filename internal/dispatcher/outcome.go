@@ -20,6 +20,7 @@ const (
 	OutcomeAddressBlocked     Outcome = "address_blocked"
 	OutcomeAuthFailure        Outcome = "auth_failure" // No access token could be had, or one that had served was not taken any more.
 	OutcomeInterrupted        Outcome = "interrupted"  // We cancelled it, at shutdown.
+	OutcomeNotSent            Outcome = "not_sent"     // No byte of the request left, and the failure was ours.
 	OutcomeUnknown            Outcome = "unknown"      // The process died during it.
 )
 
@@ -27,7 +28,7 @@ const (
 func outcomes() []Outcome {
 	return []Outcome{OutcomeDelivered, OutcomeTimeout, OutcomeConnectionRefused, OutcomeConnectionReset, OutcomeDNSFailure, OutcomeTLSFailure,
 		OutcomeConnectionFailed, OutcomeStatusRetryable, OutcomeStatusTerminal, OutcomeRedirect, OutcomeInformationalFinal, OutcomeBadResponse,
-		OutcomeAddressBlocked, OutcomeAuthFailure, OutcomeInterrupted, OutcomeUnknown}
+		OutcomeAddressBlocked, OutcomeAuthFailure, OutcomeInterrupted, OutcomeNotSent, OutcomeUnknown}
 }
 
 // Class groups outcomes by what follows from them. Written to the ledger.
@@ -49,6 +50,26 @@ func (o Outcome) Class() Class {
 		return ClassTerminal
 	}
 	return ClassRetryable
+}
+
+// spentBy is what an attempt with the outcome takes of the delivery's budget: one
+// that made no request, for a reason of ours, takes nothing.
+func spentBy(o Outcome) int {
+	if o == OutcomeNotSent {
+		return 0
+	}
+	return 1
+}
+
+// AboutReceiver says whether the outcome is a word about the receiver. What is
+// not is held against nobody: neither the breaker nor the endpoint's health
+// hears of it.
+func (o Outcome) AboutReceiver() bool {
+	switch o {
+	case OutcomeInterrupted, OutcomeNotSent, OutcomeUnknown, OutcomeAddressBlocked:
+		return false
+	}
+	return true
 }
 
 // StatusOutcome returns the outcome that a final HTTP status stands for. A status
