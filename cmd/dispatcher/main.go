@@ -85,6 +85,7 @@ Run any number beside each other.`,
 				return err
 			}
 			env.Health.Add("registry", view.Check)
+			env.Health.AddNote("registry", view.Note)
 			env.Health.Add("secrets", stage.CheckKeys)
 			if err := env.Serve(); err != nil {
 				return err

@@ -29,6 +29,7 @@ puts every revision of an endpoint on record. Run any number beside each other.`
 				return err
 			}
 			env.Health.Add("registry", view.Check)
+			env.Health.AddNote("registry", view.Note)
 			if err := env.Serve(); err != nil {
 				return err
 			}

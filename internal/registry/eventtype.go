@@ -79,7 +79,19 @@ func DecodeEventType(b []byte) (EventType, error) {
 	if err := json.Unmarshal(b, &e); err != nil {
 		return e, fmt.Errorf("event type registry: %w", err)
 	}
+	if e.Revision == 0 || e.Tenant == "" || e.Pattern == "" {
+		return e, errors.New("event type registry: what is stored there is no revision of an event type")
+	}
 	return e, nil
+}
+
+// decodeEventTypeAt reads a revision that is stored under a key.
+func decodeEventTypeAt(key string, b []byte) (EventType, error) {
+	e, err := DecodeEventType(b)
+	if err == nil && eventTypeKey(e.Tenant, e.Pattern) != key {
+		err = fmt.Errorf("event type registry: the key %.128q holds a revision of another event type", key)
+	}
+	return e, err
 }
 
 // SetEventType stores what holds for a tenant's pattern from now on: the whole
@@ -142,8 +154,11 @@ func (s *Store) eventType(ctx context.Context, tenant, pattern string) (EventTyp
 	if err != nil {
 		return EventType{}, 0, fmt.Errorf("event type %s: %w", pattern, err)
 	}
-	e, err := DecodeEventType(entry.Value())
-	return e, entry.Revision(), err
+	if e, err := decodeEventTypeAt(entry.Key(), entry.Value()); err == nil {
+		return e, entry.Revision(), nil
+	}
+	e, at, err := revision.Newest(ctx, s.types, entry.Key(), decodeEventTypeAt)
+	return e, at, err
 }
 
 func noEventType(tenant, pattern string) error {
@@ -155,7 +170,10 @@ func noEventType(tenant, pattern string) error {
 func (s *Store) EventTypes(ctx context.Context, tenant string) ([]EventType, error) {
 	out := []EventType{}
 	err := revision.Each(ctx, s.types, "listing event types", func(entry jetstream.KeyValueEntry) error {
-		e, err := DecodeEventType(entry.Value())
+		e, err := decodeEventTypeAt(entry.Key(), entry.Value())
+		if err != nil {
+			e, _, err = revision.Newest(ctx, s.types, entry.Key(), decodeEventTypeAt)
+		}
 		if err == nil && (tenant == "" || e.Tenant == tenant) && !e.Deleted {
 			out = append(out, e)
 		}
@@ -180,27 +198,6 @@ func openEventTypes(ctx context.Context, js jetstream.JetStream) (jetstream.KeyV
 		return nil, fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.EventTypesBucket, err)
 	}
 	return kv, nil
-}
-
-// typeRules are every tenant's event types, those that win first.
-type typeRules struct{ byTenant map[string][]*EventType }
-
-func newTypeRules(all map[string]*EventType) *typeRules {
-	r := &typeRules{byTenant: map[string][]*EventType{}}
-	for _, e := range all {
-		if !e.Deleted {
-			r.byTenant[e.Tenant] = append(r.byTenant[e.Tenant], e)
-		}
-	}
-	for _, list := range r.byTenant {
-		slices.SortFunc(list, func(a, b *EventType) int { return subscription.Compare(a.Pattern, b.Pattern) })
-	}
-	return r
-}
-
-// EventTypes are what is set for a tenant's event type, what wins first.
-func (v *View) EventTypes(tenant, eventType string) []*EventType {
-	return MatchEventTypes(v.rules.Load().byTenant[tenant], eventType)
 }
 
 // MatchEventTypes picks those that match, and keeps their order.

@@ -120,8 +120,14 @@ func (s *Store) get(ctx context.Context, id string) (Endpoint, uint64, error) {
 	if err != nil {
 		return Endpoint{}, 0, fmt.Errorf("endpoint %s: %w", id, err)
 	}
-	e, err := Decode(entry.Value())
-	return e, entry.Revision(), err
+	if e, err := decodeAt(id, entry.Value()); err == nil {
+		return e, entry.Revision(), nil
+	}
+	e, at, err := revision.Newest(ctx, s.kv, id, decodeAt)
+	if err != nil {
+		err = fmt.Errorf("endpoint %s: %w", id, err)
+	}
+	return e, at, err
 }
 
 // List returns the endpoints of a tenant, or of all when it is empty, oldest
@@ -129,7 +135,10 @@ func (s *Store) get(ctx context.Context, id string) (Endpoint, uint64, error) {
 func (s *Store) List(ctx context.Context, tenant string, deleted bool) ([]Endpoint, error) {
 	out := []Endpoint{}
 	err := revision.Each(ctx, s.kv, "listing endpoints", func(entry jetstream.KeyValueEntry) error {
-		e, err := Decode(entry.Value())
+		e, err := decodeAt(entry.Key(), entry.Value())
+		if err != nil {
+			e, _, err = revision.Newest(ctx, s.kv, entry.Key(), decodeAt)
+		}
 		if err == nil && (tenant == "" || e.Tenant == tenant) && (deleted || e.State != Deleted) {
 			out = append(out, e)
 		}
@@ -159,5 +168,17 @@ func Decode(b []byte) (Endpoint, error) {
 	if err := json.Unmarshal(b, &e); err != nil {
 		return e, fmt.Errorf("endpoint registry: %w", err)
 	}
+	if e.ID == "" || e.Revision == 0 {
+		return e, errors.New("endpoint registry: what is stored there is no revision of an endpoint")
+	}
 	return e, nil
+}
+
+// decodeAt reads a revision that is stored under a key.
+func decodeAt(key string, b []byte) (Endpoint, error) {
+	e, err := Decode(b)
+	if err == nil && e.ID != key {
+		err = fmt.Errorf("endpoint registry: the key %.64q holds a revision of another endpoint", key)
+	}
+	return e, err
 }

@@ -3,8 +3,10 @@ package registry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -12,49 +14,44 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/revision"
+	"github.com/waybill-dev/waybill/internal/subscription"
 	"github.com/waybill-dev/waybill/streams"
 )
 
 // View is the registry as one stage sees it, kept up to date by Run. Reading it
-// takes no lock and no request. Safe for concurrent use.
+// takes no request. Safe for concurrent use.
 type View struct {
-	endpoints  *watched[Endpoint]
-	eventTypes *watched[EventType]
-	snapshot   atomic.Pointer[snapshot]
-	rules      atomic.Pointer[typeRules]
+	js         jetstream.JetStream
+	endpoints  *revision.Follower[Endpoint]
+	eventTypes *revision.Follower[EventType]
+	present    atomic.Pointer[endpointState]
+	rules      atomic.Pointer[eventTypeState]
 	barrier    barrier
-	ready      chan struct{} // closed when the first snapshots are whole
+	ready      chan struct{} // closed when the first states are whole
 }
-
-// snapshot is immutable, but for the cache of matches.
-type snapshot struct {
-	byID     map[string]*Endpoint
-	byTenant map[string][]*Endpoint // in order of id
-	enabled  int
-	fifo     []*Endpoint
-	matches  sync.Map     // tenant + " " + type → []*Endpoint
-	cached   atomic.Int64 // entries of matches
-}
-
-// maxCachedMatches bounds the cache: event types come from producers.
-const maxCachedMatches = 10_000
 
 // NewView makes an empty view. Run fills it.
 func NewView(js jetstream.JetStream, log zerolog.Logger) *View {
-	v := &View{ready: make(chan struct{})}
-	v.endpoints = newWatched(js, log, streams.EndpointsBucket, streams.EndpointsStream, decodeShared,
-		func(all map[string]*Endpoint) { v.snapshot.Store(newSnapshot(all)) })
-	v.eventTypes = newWatched(js, log, streams.EventTypesBucket, streams.EventTypesStream, DecodeEventType,
-		func(all map[string]*EventType) { v.rules.Store(newTypeRules(all)) })
-	v.snapshot.Store(newSnapshot(map[string]*Endpoint{}))
-	v.rules.Store(newTypeRules(nil))
+	v := &View{js: js, ready: make(chan struct{})}
+	v.present.Store(newEndpointState())
+	v.rules.Store(newEventTypeState())
+	v.endpoints = revision.NewFollower(revision.FollowerOptions[Endpoint]{JS: js, Log: log, Bucket: streams.EndpointsBucket,
+		Decode:  decodeShared,
+		New:     func() revision.State[Endpoint] { return newEndpointState() },
+		Install: func(s revision.State[Endpoint]) { v.present.Store(s.(*endpointState)) }})
+	v.eventTypes = revision.NewFollower(revision.FollowerOptions[EventType]{JS: js, Log: log, Bucket: streams.EventTypesBucket,
+		Decode:  decodeEventTypeAt,
+		New:     func() revision.State[EventType] { return newEventTypeState() },
+		Install: func(s revision.State[EventType]) { v.rules.Store(s.(*eventTypeState)) }})
 	v.barrier.reach = v.reach
 	return v
 }
 
 // decodeShared reads a revision that all who look at the view share.
-func decodeShared(b []byte) (Endpoint, error) {
-	e, err := Decode(b)
+func decodeShared(key string, b []byte) (Endpoint, error) {
+	e, err := decodeAt(key, b)
 	e.opened = new(atomic.Pointer[Opened])
 	return e, err
 }
@@ -72,16 +69,34 @@ func (v *View) Check(context.Context) error {
 	}
 }
 
+// Note says which entries of the registry cannot be read, for people; "": none.
+func (v *View) Note() string {
+	endpoints, why := v.endpoints.Unread()
+	types, other := v.eventTypes.Unread()
+	if why == nil {
+		why = other
+	}
+	all := append(endpoints, types...)
+	if len(all) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the newest revision of %s cannot be read (%s: %s); the one before it stands: waybill doctor",
+		counted.Of(len(all), "entry", "entries"), all[0], why)
+}
+
 // Get returns the newest revision that has been seen of an endpoint.
 func (v *View) Get(id string) (*Endpoint, bool) {
-	e, ok := v.snapshot.Load().byID[id]
-	return e, ok
+	e, ok := v.present.Load().byID.Load(id)
+	if !ok {
+		return nil, false
+	}
+	return e.(*Endpoint), true
 }
 
 // Current is Get, but for the time when the server was away and changes may
 // have been missed: then it asks.
 func (v *View) Current(ctx context.Context, id string) (*Endpoint, bool, error) {
-	if !v.endpoints.live.Load() || !v.eventTypes.live.Load() {
+	if !v.endpoints.Live() || !v.eventTypes.Live() {
 		if err := v.Fresh(ctx); err != nil {
 			return nil, false, err
 		}
@@ -91,35 +106,29 @@ func (v *View) Current(ctx context.Context, id string) (*Endpoint, bool, error) 
 }
 
 // Enabled counts the endpoints that can be owed something.
-func (v *View) Enabled() int { return v.snapshot.Load().enabled }
+func (v *View) Enabled() int { return int(v.present.Load().enabled.Load()) }
 
-// Fifo are the endpoints that keep order, deleted ones too. The result is
-// shared: it MUST NOT be changed.
-func (v *View) Fifo() []*Endpoint { return v.snapshot.Load().fifo }
+// Fifo are the endpoints that keep order, deleted ones too, in order of id. The
+// result is shared: it MUST NOT be changed.
+func (v *View) Fifo() []*Endpoint { return *v.present.Load().fifo.Load() }
 
 // Match returns the enabled endpoints of a tenant that subscribe to a type, in
 // order of id. The result is shared: it MUST NOT be changed.
 func (v *View) Match(tenant, eventType string) []*Endpoint {
-	s := v.snapshot.Load()
-	key := tenant + " " + eventType
-	if m, ok := s.matches.Load(key); ok {
-		return m.([]*Endpoint)
-	}
-	var out []*Endpoint
-	for _, e := range s.byTenant[tenant] {
-		if e.Subscribes(eventType) {
-			out = append(out, e)
-		}
-	}
-	if s.cached.Add(1) <= maxCachedMatches {
-		s.matches.Store(key, out)
-	}
-	return out
+	return v.present.Load().enabledOf.match(tenant, eventType)
+}
+
+// EventTypes are what is set for a tenant's event type, what wins first. The
+// result is shared: it MUST NOT be changed.
+func (v *View) EventTypes(tenant, eventType string) []*EventType {
+	return v.rules.Load().byTenant.match(tenant, eventType)
 }
 
 // All returns the newest revisions that have been seen, in no order.
 func (v *View) All() []*Endpoint {
-	return slices.Collect(maps.Values(v.snapshot.Load().byID))
+	var out []*Endpoint
+	v.present.Load().byID.Range(func(_, e any) bool { out = append(out, e.(*Endpoint)); return true })
+	return out
 }
 
 // Fresh returns once the view includes every change that was stored before the
@@ -129,18 +138,29 @@ func (v *View) Fresh(ctx context.Context) error { return v.barrier.wait(ctx) }
 
 func (v *View) reach(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return v.endpoints.reach(ctx) })
-	g.Go(func() error { return v.eventTypes.reach(ctx) })
+	g.Go(func() error { return reach(ctx, v.js, streams.EndpointsStream, v.endpoints.Reach) })
+	g.Go(func() error { return reach(ctx, v.js, streams.EventTypesStream, v.eventTypes.Reach) })
 	return g.Wait()
+}
+
+func reach(ctx context.Context, js jetstream.JetStream, stream string, to func(context.Context, uint64) error) error {
+	s, err := js.Stream(ctx, stream)
+	if err == nil {
+		err = to(ctx, s.CachedInfo().State.LastSeq)
+	}
+	if err != nil {
+		return fmt.Errorf("registry: %w", err)
+	}
+	return nil
 }
 
 // Run watches the buckets until ctx ends, opening a watch again whenever it ends.
 func (v *View) Run(ctx context.Context) error {
 	g := new(errgroup.Group)
-	g.Go(func() error { return v.endpoints.run(ctx) })
-	g.Go(func() error { return v.eventTypes.run(ctx) })
+	g.Go(func() error { return v.endpoints.Run(ctx) })
+	g.Go(func() error { return v.eventTypes.Run(ctx) })
 	g.Go(func() error {
-		for _, ready := range []chan struct{}{v.endpoints.ready, v.eventTypes.ready} {
+		for _, ready := range []<-chan struct{}{v.endpoints.Ready(), v.eventTypes.Ready()} {
 			select {
 			case <-ready:
 			case <-ctx.Done():
@@ -153,17 +173,92 @@ func (v *View) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-func newSnapshot(byID map[string]*Endpoint) *snapshot {
-	s := &snapshot{byID: byID, byTenant: map[string][]*Endpoint{}}
-	for _, id := range slices.Sorted(maps.Keys(byID)) {
-		e := byID[id]
-		s.byTenant[e.Tenant] = append(s.byTenant[e.Tenant], e)
-		if e.State == Enabled {
-			s.enabled++
-		}
-		if e.Ordering == FIFO {
-			s.fifo = append(s.fifo, e)
-		}
-	}
+// endpointState is what the bucket of endpoints holds.
+type endpointState struct {
+	byID      sync.Map // id → *Endpoint
+	enabledOf index[Endpoint]
+	enabled   atomic.Int64
+	fifo      atomic.Pointer[[]*Endpoint]
+	keepOrder map[string]*Endpoint // what fifo is made of
+}
+
+func newEndpointState() *endpointState {
+	s := &endpointState{keepOrder: map[string]*Endpoint{}}
+	s.enabledOf.compare = func(a, b *Endpoint) int { return strings.Compare(a.ID, b.ID) }
+	s.enabledOf.matches = func(e *Endpoint, eventType string) bool { return e.Subscribes(eventType) }
+	s.fifo.Store(new([]*Endpoint))
 	return s
+}
+
+// Apply implements revision.State.
+func (s *endpointState) Apply(key string, was, is *Endpoint) {
+	if is == nil {
+		s.byID.Delete(key)
+	} else {
+		s.byID.Store(key, is)
+	}
+	before, after := enabled(was), enabled(is)
+	switch {
+	case before != nil && after != nil && before.Tenant != after.Tenant:
+		s.enabledOf.put(before.Tenant, before, nil)
+		s.enabledOf.put(after.Tenant, nil, after)
+	case after != nil:
+		s.enabledOf.put(after.Tenant, before, after)
+	case before != nil:
+		s.enabledOf.put(before.Tenant, before, nil)
+	}
+	s.enabled.Add(count(after) - count(before))
+	if was != nil && was.Ordering == FIFO || is != nil && is.Ordering == FIFO {
+		delete(s.keepOrder, key)
+		if is != nil && is.Ordering == FIFO {
+			s.keepOrder[key] = is
+		}
+		fifo := make([]*Endpoint, 0, len(s.keepOrder))
+		for _, id := range slices.Sorted(maps.Keys(s.keepOrder)) {
+			fifo = append(fifo, s.keepOrder[id])
+		}
+		s.fifo.Store(&fifo)
+	}
+}
+
+func enabled(e *Endpoint) *Endpoint {
+	if e == nil || e.State != Enabled {
+		return nil
+	}
+	return e
+}
+
+func count(e *Endpoint) int64 {
+	if e == nil {
+		return 0
+	}
+	return 1
+}
+
+// eventTypeState is what the bucket of event types holds.
+type eventTypeState struct{ byTenant index[EventType] }
+
+func newEventTypeState() *eventTypeState {
+	s := &eventTypeState{}
+	s.byTenant.compare = func(a, b *EventType) int { return subscription.Compare(a.Pattern, b.Pattern) }
+	s.byTenant.matches = func(e *EventType, eventType string) bool { return subscription.Match(e.Pattern, eventType) }
+	return s
+}
+
+// Apply implements revision.State. The tenant is part of the key.
+func (s *eventTypeState) Apply(_ string, was, is *EventType) {
+	before, after := inForce(was), inForce(is)
+	switch {
+	case after != nil:
+		s.byTenant.put(after.Tenant, before, after)
+	case before != nil:
+		s.byTenant.put(before.Tenant, before, nil)
+	}
+}
+
+func inForce(e *EventType) *EventType {
+	if e == nil || e.Deleted {
+		return nil
+	}
+	return e
 }

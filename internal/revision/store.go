@@ -143,15 +143,22 @@ func (s *Store[T]) get(ctx context.Context, key string) (v T, at uint64, err err
 	if err != nil {
 		return v, 0, s.failed(key, err)
 	}
-	v, err = s.kind.Decode(entry.Value())
-	return v, entry.Revision(), err
+	if v, err = s.kind.Decode(entry.Value()); err == nil {
+		return v, entry.Revision(), nil
+	}
+	if v, at, err = Newest(ctx, s.kv, key, s.kind.decodeAt); err != nil {
+		return v, at, s.failed(key, err)
+	}
+	return v, at, nil
 }
 
 // List returns all that are not deleted, in order of their keys.
 func (s *Store[T]) List(ctx context.Context) ([]T, error) {
 	found := map[string]T{}
 	err := Each(ctx, s.kv, "listing every "+s.kind.Name, func(entry jetstream.KeyValueEntry) (err error) {
-		found[entry.Key()], err = s.kind.Decode(entry.Value())
+		if found[entry.Key()], err = s.kind.Decode(entry.Value()); err != nil {
+			found[entry.Key()], _, err = Newest(ctx, s.kv, entry.Key(), s.kind.decodeAt)
+		}
 		return err
 	})
 	if err != nil {
@@ -175,11 +182,17 @@ func (s *Store[T]) failed(key string, err error) error {
 	return fmt.Errorf("%s %.64q: %w", s.kind.Name, key, err)
 }
 
-// Decode reads a stored revision.
+// Decode reads a stored revision. What somebody else has written there is none,
+// also if it is JSON.
 func (k Kind[T]) Decode(b []byte) (T, error) {
 	var v T
 	if err := json.Unmarshal(b, &v); err != nil {
 		return v, fmt.Errorf("registry of every %s: %w", k.Name, err)
 	}
+	if k.Meta(&v).Revision == 0 {
+		return v, fmt.Errorf("registry of every %s: what is stored there is no revision of one", k.Name)
+	}
 	return v, nil
 }
+
+func (k Kind[T]) decodeAt(_ string, b []byte) (T, error) { return k.Decode(b) }

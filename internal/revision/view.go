@@ -1,94 +1,83 @@
 package revision
 
 import (
-	"context"
-	"maps"
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 )
 
-// rewatchPause is the pause before a watch that ended is opened again.
-const rewatchPause = 250 * time.Millisecond
-
 // View is the bucket as one process sees it, kept up to date by Run. Reading it
 // takes no request. Safe for concurrent use.
 type View[T any] struct {
-	js   jetstream.JetStream
+	*Follower[T]
 	kind Kind[T]
-	log  zerolog.Logger
-
-	all   atomic.Pointer[map[string]T] // replaced whole, never changed
-	ready chan struct{}                // closed when the first snapshot is whole
-	once  sync.Once
+	all  atomic.Pointer[present[T]]
 }
 
 // NewView makes an empty view. Run fills it.
 func NewView[T any](js jetstream.JetStream, kind Kind[T], log zerolog.Logger) *View[T] {
-	v := &View[T]{js: js, kind: kind, log: log, ready: make(chan struct{})}
-	v.all.Store(&map[string]T{})
+	v := &View[T]{kind: kind}
+	v.all.Store(&present[T]{kind: kind})
+	v.Follower = NewFollower(FollowerOptions[T]{JS: js, Log: log, Bucket: kind.Bucket, Decode: kind.decodeAt,
+		New:     func() State[T] { return &present[T]{kind: kind} },
+		Install: func(s State[T]) { v.all.Store(s.(*present[T])) }})
 	return v
 }
 
-// Ready is closed once the view holds everything. Nobody MUST decide before.
-func (v *View[T]) Ready() <-chan struct{} { return v.ready }
-
 // Get returns the newest revision that has been seen and is not deleted.
 func (v *View[T]) Get(key string) (T, bool) {
-	t, ok := (*v.all.Load())[key]
-	if ok && v.kind.Meta(&t).Deleted {
-		ok = false
+	if t, ok := v.all.Load().byKey.Load(key); ok {
+		return *t.(*T), true
 	}
-	return t, ok
+	var none T
+	return none, false
 }
 
-// All returns everything that is not deleted, in order of the keys.
-func (v *View[T]) All() []T { return v.kind.present(*v.all.Load()) }
+// All returns everything that is not deleted, in order of the keys. The result
+// is shared: it MUST NOT be changed.
+func (v *View[T]) All() []T { return v.all.Load().list() }
 
-// Run watches the bucket until ctx ends, opening the watch again whenever it ends.
-func (v *View[T]) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if err := v.watch(ctx); err != nil && ctx.Err() == nil {
-			v.log.Warn().Err(err).Str("bucket", v.kind.Bucket).Msg("registry.watch_lost")
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(rewatchPause):
-		}
-	}
-	return nil
+// present is what a view holds that is not deleted.
+type present[T any] struct {
+	kind  Kind[T]
+	byKey sync.Map // key → *T
+
+	mu     sync.Mutex // guards what follows
+	listed []T        // nil: it has changed since it was made
 }
 
-func (v *View[T]) watch(ctx context.Context) error {
-	// The first values come in one snapshot: until they are whole, the old one stays.
-	whole, initial := map[string]T{}, true
-	return Watch(ctx, v.js, v.kind.Bucket, func(entry jetstream.KeyValueEntry) {
-		if entry == nil {
-			initial = false
-		} else {
-			v.apply(whole, entry)
-		}
-		if !initial {
-			next := maps.Clone(whole)
-			v.all.Store(&next)
-			v.once.Do(func() { close(v.ready) })
-		}
-	})
+// Apply implements State.
+func (p *present[T]) Apply(key string, _, is *T) {
+	if is == nil || p.kind.Meta(is).Deleted {
+		p.byKey.Delete(key)
+	} else {
+		p.byKey.Store(key, is)
+	}
+	p.mu.Lock()
+	p.listed = nil
+	p.mu.Unlock()
 }
 
-func (v *View[T]) apply(into map[string]T, entry jetstream.KeyValueEntry) {
-	if entry.Operation() != jetstream.KeyValuePut {
-		delete(into, entry.Key())
-		return
+// list is made when it is asked for: of many changes, once.
+func (p *present[T]) list() []T {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listed == nil {
+		type entry struct {
+			key string
+			t   *T
+		}
+		var entries []entry
+		p.byKey.Range(func(key, t any) bool { entries = append(entries, entry{key.(string), t.(*T)}); return true })
+		slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
+		p.listed = make([]T, 0, len(entries))
+		for _, e := range entries {
+			p.listed = append(p.listed, *e.t)
+		}
 	}
-	t, err := v.kind.Decode(entry.Value())
-	if err != nil {
-		// Keeping the revision before is safer than forgetting whom to tell.
-		v.log.Error().Err(err).Str("bucket", v.kind.Bucket).Str("key", entry.Key()).Msg("registry.unreadable")
-		return
-	}
-	into[entry.Key()] = t
+	return p.listed
 }
