@@ -36,8 +36,10 @@ func (s *Sink) session(ctx context.Context, l *lease.Lease) error {
 		return err
 	}
 	from.report(s.o.Log, at)
+	p := &speaker{sink: s}
 	// While ClickHouse takes nothing, sessions are short; LEDGER needs its room most of all then.
 	if time.Since(s.trimmedAt) >= s.o.TrimEvery {
+		p.say(ctx, at)
 		s.trim(ctx, l, at)
 	}
 	known, err := s.knownIDs(ctx, at, from)
@@ -57,7 +59,7 @@ func (s *Sink) session(ctx context.Context, l *lease.Lease) error {
 		beside.Go(func() { s.o.Tree.Follow(ctx, at, l.Valid) })
 	}
 	s.writing(at)
-	return s.write(ctx, l, r, at)
+	return s.write(ctx, l, r, at, p)
 }
 
 // knownIDs are those that records are compared with.
@@ -82,11 +84,10 @@ func (s *Sink) knownIDs(ctx context.Context, at ledger.Position, from start) (*r
 func behind(next uint64, n int) uint64 { return next - min(next, uint64(n)) }
 
 // write inserts what the reader hands over. at is where ClickHouse stands.
-func (s *Sink) write(ctx context.Context, l *lease.Lease, r *reader, at ledger.Position) error {
+func (s *Sink) write(ctx context.Context, l *lease.Lease, r *reader, at ledger.Position, p *speaker) error {
 	trim, say := time.NewTicker(s.o.TrimEvery), time.NewTicker(sayEvery)
 	defer trim.Stop()
 	defer say.Stop()
-	p := &speaker{sink: s}
 	p.say(ctx, at)
 	for {
 		select {
@@ -95,6 +96,7 @@ func (s *Sink) write(ctx context.Context, l *lease.Lease, r *reader, at ledger.P
 		case err := <-r.failed:
 			return err
 		case <-trim.C:
+			p.say(ctx, at) // first: what is removed must be known to be in ClickHouse
 			s.trim(ctx, l, at)
 		case <-say.C:
 			p.say(ctx, at)

@@ -58,10 +58,17 @@ func Examine(ctx context.Context, o ExamineOptions) ([]Check, error) {
 	if o.ReadFor == 0 {
 		o.ReadFor = time.Minute
 	}
+	// What was seen before is read before what is there now is looked at: what a
+	// stream has come to since is then no loss, however long the rest takes.
+	marks := map[string]history{}
+	if _, err := status(ctx, o.JS, streams.StatusMarks, &marks); err != nil {
+		return nil, err
+	}
 	sight, err := Look(ctx, o.JS, o.Partitions)
 	if err != nil {
 		return nil, err
 	}
+	sight.recall(marks)
 	sight.Host = hostname()
 	var more []Finding
 	if sight.Endpoints, err = countEndpoints(ctx, o.JS); err != nil {
@@ -76,19 +83,11 @@ func Examine(ctx context.Context, o ExamineOptions) ([]Check, error) {
 	if sight.Debts, err = ReadDebts(bounded, o.JS, o.Limits); err != nil {
 		more = append(more, Finding{WatchdogBehind, Warning, "", err.Error(), "run doctor again when there is less to do"})
 	}
-	marks := map[string]history{}
-	if _, err := status(ctx, o.JS, streams.StatusMarks, &marks); err != nil {
-		return nil, err
-	}
-	for i, st := range sight.Streams {
-		stored := max(st.First, 1)
-		if sight.Sink.Known {
-			stored = sight.Sink.Stored
-		}
-		sight.Streams[i], _ = marks[st.Name].compare(st, stored, sight.At)
-	}
 	unwatched, err := absent(ctx, o.JS, streams.WatchdogLease)
 	if err != nil {
+		return nil, err
+	}
+	if err := lookAgain(ctx, o.JS, sight.Consumers); err != nil {
 		return nil, err
 	}
 	found := append(Judge(sight, o.Limits), more...)
@@ -229,7 +228,7 @@ func held(s Sight) string {
 func stageChecks(s Sight, unwatched bool, sync string) []Check {
 	var idle []string
 	for _, c := range s.Consumers {
-		if !c.Missing && c.Asking == 0 && c.Unsettled == 0 {
+		if c.idle() {
 			idle = append(idle, c.Name())
 		}
 	}

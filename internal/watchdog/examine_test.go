@@ -1,6 +1,8 @@
 package watchdog
 
 import (
+	"context"
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -88,5 +90,53 @@ func TestEveryCodeIsExplained(t *testing.T) {
 	}
 	if n := strings.Count(string(doc), "\n| `"); n < len(Codes()) {
 		t.Errorf("%d lines for %d codes", n, len(Codes()))
+	}
+}
+
+// onAsked is a JetStream on which, before it answers where a stream ends,
+// the watchdog has seen the stream's end go on.
+type onAsked struct {
+	jetstream.JetStream
+	stream func(name string)
+}
+
+func (s *onAsked) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	found, err := s.JetStream.Stream(ctx, name)
+	s.stream(name) // after the answer: it is of before
+	return found, err
+}
+
+func TestWhatIsStoredWhileTheDoctorLooksIsNoLoss(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	kv, err := b.js.KeyValue(t.Context(), streams.StatusBucket)
+	must(t, err)
+	n, published := 0, 0
+	// As a watchdog does that looks at any moment: the marks are of what LEDGER holds by then.
+	see := func(name string) {
+		n++
+		if name != streams.Ledger || published > 20 {
+			return
+		}
+		for range 3 {
+			published++
+			b.publish(owed(published, time.Now().UTC(), time.Hour))
+		}
+		s, err := b.js.Stream(t.Context(), streams.Ledger)
+		must(t, err)
+		i := s.CachedInfo()
+		marks, err := json.Marshal(map[string]history{streams.Ledger: {Created: i.Created, Last: i.State.LastSeq}})
+		must(t, err)
+		_, err = kv.Put(t.Context(), streams.StatusMarks, marks)
+		must(t, err)
+	}
+	see(streams.Ledger)
+	checks, err := Examine(t.Context(), ExamineOptions{JS: &onAsked{b.js, see}, Partitions: 1, Sync: "always"})
+	must(t, err)
+	if n < 3 || published < 6 {
+		t.Fatalf("nothing came meanwhile: %d, %d", n, published)
+	}
+	if wrong := named(checks, "completeness", IsWrong); len(wrong) > 0 {
+		t.Errorf("what came meanwhile is taken for a loss: %+v", wrong)
 	}
 }

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/escalation"
+	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -62,6 +64,9 @@ type Consumer struct {
 
 // Name of the consumer, with its stream.
 func (c Consumer) Name() string { return c.Stream + "/" + c.Consumer }
+
+// idle says that nobody asks for work, and nobody has any in hand.
+func (c Consumer) idle() bool { return !c.Missing && c.Asking == 0 && c.Unsettled == 0 }
 
 // Sink is how far ClickHouse has come.
 type Sink struct {
@@ -159,6 +164,34 @@ func lookConsumers(ctx context.Context, js jetstream.JetStream, partitions int) 
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+const (
+	// idleLooks are made at a consumer before it counts as one that nobody serves:
+	// between two requests for work, whoever serves it asks for none.
+	idleLooks = 10
+	idlePause = 200 * time.Millisecond
+)
+
+// lookAgain looks once more at the consumers that nobody seemed to serve.
+func lookAgain(ctx context.Context, js jetstream.JetStream, seen []Consumer) error {
+	for range idleLooks {
+		if !slices.ContainsFunc(seen, Consumer.idle) {
+			return nil
+		}
+		stage.Pause(ctx, idlePause)
+		for i, c := range seen {
+			if !c.idle() {
+				continue
+			}
+			again, err := lookConsumer(ctx, js, c.Stream, c.Consumer)
+			if err != nil {
+				return fmt.Errorf("consumer %s: %w", c.Name(), err)
+			}
+			seen[i] = again
+		}
+	}
+	return nil
 }
 
 func lookConsumer(ctx context.Context, js jetstream.JetStream, stream, name string) (Consumer, error) {

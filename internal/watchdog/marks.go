@@ -35,6 +35,21 @@ type history struct {
 // keepFinding is how long something that happened once is a finding.
 const keepFinding = 10 * time.Minute
 
+// recall completes what was seen of the streams with what was seen of them
+// before, and returns what to remember. Whoever calls it has read marks before
+// the streams were looked at.
+func (s *Sight) recall(marks map[string]history) map[string]history {
+	next := map[string]history{}
+	for i, st := range s.Streams {
+		trimmable := max(st.First, 1)
+		if s.Sink.Known {
+			trimmable = s.Sink.Stored
+		}
+		s.Streams[i], next[st.Name] = marks[st.Name].compare(st, trimmable, s.At)
+	}
+	return next
+}
+
 // compare completes what was seen of a stream with what was seen before, and
 // returns what to remember. stored is the sequence up to which it may have been
 // trimmed; it counts for LEDGER alone, where nothing goes by age.

@@ -44,6 +44,10 @@ func (s *watcher) look(ctx context.Context) {
 	s.tick(time.Now())
 	bounded, cancel := context.WithTimeout(ctx, max(2*s.w.o.LookEvery, storeBound))
 	defer cancel()
+	// What the one before us saw is taken over before we look: what it saw later
+	// than we did would be missing to us.
+	leading := s.w.Leading()
+	s.led = leading && (s.led || s.takeOver(bounded))
 	sight, err := Look(bounded, s.w.js, s.w.o.Partitions)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -52,8 +56,6 @@ func (s *watcher) look(ctx context.Context) {
 		return
 	}
 	s.reached = time.Now()
-	leading := s.w.Leading()
-	s.led = leading && (s.led || s.takeOver(bounded))
 	if s.led {
 		s.ledAt = time.Now()
 	}
@@ -72,13 +74,7 @@ func (s *watcher) complete(ctx context.Context, sight *Sight) {
 	if time.Since(s.jumpAt) < keepFinding {
 		sight.Jump = s.jump
 	}
-	for i, st := range sight.Streams {
-		trimmable := max(st.First, 1)
-		if sight.Sink.Known {
-			trimmable = sight.Sink.Stored
-		}
-		sight.Streams[i], s.marks[st.Name] = s.marks[st.Name].compare(st, trimmable, sight.At)
-	}
+	s.marks = sight.recall(s.marks)
 }
 
 // people counts the policies that can reach somebody; those that have not been
