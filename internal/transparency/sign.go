@@ -123,6 +123,18 @@ func (s *signing) compare(ctx context.Context, now time.Time) error {
 	}
 	s.looked = now
 	size := s.bound.Size
+	// The tree may be behind ClickHouse. Where that ends is asked after the
+	// checkpoint was read: its records landed before it was signed.
+	if s.tree.size < size {
+		at, err := l.o.Store.Last(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.tree.fill(ctx, at.Next); err != nil {
+			return err
+		}
+		s.grown.look(s.tree.size, l.signed.Load(), now)
+	}
 	if s.tree.size < size {
 		l.refuse(ctx, trouble{causeShorter, size, fmt.Sprintf("the ledger has %d records, but a checkpoint of %d is signed (%s)", s.tree.size, size, s.bound.where)})
 		return nil
