@@ -87,6 +87,7 @@ type Result struct {
 
 	Outcome     Outcome
 	Class       Class
+	Fault       bool   // With OutcomeNotSent: it will fail again until somebody mends what is ours.
 	Err         string // What went wrong, for people. No secrets, no URL, at most 300 bytes.
 	Status      int    // 0 when no response came.
 	GotResponse bool   // A status line came, whatever it says.
@@ -191,8 +192,8 @@ func (c *Client) Try(ctx context.Context, r Request) Result {
 	x := &exchange{now: c.opts.Now, started: c.opts.Now(), limit: time.Now().Add(timeout)}
 	res := Result{StartedAt: x.started}
 
-	if err := c.opts.Egress.CheckURL(r.URL); err != nil {
-		res.fail(OutcomeAddressBlocked, safeText(err.Error()))
+	if err := c.check(r); err != nil {
+		res.failBefore(err)
 		c.cleanError(r, &res)
 		res.Total = c.opts.Now().Sub(x.started)
 		return res
@@ -218,11 +219,15 @@ func (c *Client) authorize(ctx context.Context, r *Request, x *exchange, res *Re
 	}
 	value, fresh, err := c.token(ctx, *r, x.limit)
 	res.Auth = c.opts.Now().Sub(x.started)
+	if own := (*fault)(nil); errors.As(err, &own) {
+		res.failBefore(own)
+		return false
+	}
 	if err != nil {
 		res.fail(OutcomeAuthFailure, safeText(err.Error()))
 		if ctx.Err() != nil {
 			if o, text, ok := ended(ctx, x.limit); ok && o == OutcomeInterrupted {
-				res.fail(o, text)
+				res.fail(OutcomeNotSent, neverSent+text)
 			} else {
 				res.Err = "the token endpoint: no answer in time"
 			}
@@ -237,15 +242,15 @@ func (c *Client) authorize(ctx context.Context, r *Request, x *exchange, res *Re
 // exchange makes the request and reads the answer.
 func (c *Client) exchange(ctx context.Context, cancel context.CancelFunc, r Request, x *exchange, res *Result) {
 	transport, release, err := c.transportOf(r.Owner, r.Connection)
-	if err != nil {
-		res.fail(OutcomeConnectionFailed, safeText(err.Error()))
+	if err != nil { // what the endpoint has of its own makes no connections
+		res.failBefore(&fault{safeText(err.Error())})
 		return
 	}
 	defer release()
 	resp, err := c.roundTrip(x.attach(ctx), transport, r, x)
 	switch {
 	case err != nil:
-		res.fail(outcomeOf(ctx, err, x))
+		c.failed(ctx, err, x, r, res)
 		res.setInterim(x)
 	case x.tooEarly(resp.ProtoMajor):
 		cancel() // So that the connection cannot be used again.
@@ -277,7 +282,45 @@ func (c *Client) roundTrip(ctx context.Context, transport *http.Transport, r Req
 		if err == nil || ctx.Err() != nil || stale >= maxStaleDials || !x.nothingSent() {
 			return resp, err
 		}
+		x.again()
 	}
+}
+
+// check finds what keeps the request from being made whatever the receiver does.
+// The error is a *fault, or says that the URL may not be called.
+func (c *Client) check(r Request) error {
+	if err := checkHeader(r.Header); err != nil {
+		return err
+	}
+	return c.opts.Egress.CheckURL(r.URL)
+}
+
+// failBefore is the end of an attempt that check, or what prepares a request,
+// put an end to.
+func (r *Result) failBefore(err error) {
+	if own := (*fault)(nil); errors.As(err, &own) {
+		r.fail(OutcomeNotSent, neverSent+safeText(own.text))
+		r.Fault = true
+		return
+	}
+	r.fail(OutcomeAddressBlocked, safeText(err.Error()))
+}
+
+// failed says what a request came to that got no response. Without a connection
+// no byte of it can have left: net/http hands a request to one before it writes.
+func (c *Client) failed(ctx context.Context, err error, x *exchange, r Request, res *Result) {
+	o, text := outcomeOf(ctx, err, x)
+	if !x.connected() {
+		why, ours := faultOf(err, c.opts.Proxy != nil && (r.Connection == nil || r.Connection.Proxy == ""))
+		switch {
+		case o == OutcomeInterrupted:
+			o, text = OutcomeNotSent, neverSent+text
+		case ours && o != OutcomeTimeout:
+			o, text = OutcomeNotSent, neverSent+safeText(why)
+			res.Fault = !errors.Is(err, errRetired) // those that come next have a connection of their own
+		}
+	}
+	res.fail(o, text)
 }
 
 // newPost builds the request so that net/http cannot send it twice by itself.
@@ -296,7 +339,7 @@ func (c *Client) roundTrip(ctx context.Context, transport *http.Transport, r Req
 func (c *Client) newPost(ctx context.Context, r Request) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, nil)
 	if err != nil {
-		return nil, err
+		return nil, &fault{safeText(err.Error())}
 	}
 	req.Body = newOnceBody(r.Body)
 	req.ContentLength = int64(len(r.Body))

@@ -101,6 +101,9 @@ func otherOutcome(err error, x *exchange) (Outcome, string) {
 	case x.answered():
 		return OutcomeBadResponse, "the answer is not valid HTTP"
 	}
+	if x.connected() { // how much of the request left, nobody knows
+		return OutcomeConnectionReset, safeText("the connection failed before the response: " + err.Error())
+	}
 	return OutcomeConnectionFailed, safeText(err.Error())
 }
 

@@ -126,14 +126,17 @@ func (c *Client) requestToken(ctx context.Context, r Request, limit time.Time) (
 	}
 	transport, release, err := c.transportOf(r.Owner+" token", tokenConnection(r.Connection))
 	if err != nil {
-		return "", 0, tokenError(safeText(err.Error()))
+		return "", 0, &fault{"the token endpoint: " + safeText(err.Error())}
 	}
 	defer release()
 	x := &exchange{now: c.opts.Now, started: c.opts.Now(), limit: limit}
 	resp, err := c.roundTrip(x.attach(ctx), transport, tokenRequest(*o, r.Header.Get("User-Agent")), x)
 	if err != nil {
-		_, text := outcomeOf(ctx, err, x)
-		return "", 0, tokenError(text)
+		var res Result
+		if c.failed(ctx, err, x, r, &res); res.Fault {
+			return "", 0, &fault{"the token endpoint: " + strings.TrimPrefix(res.Err, neverSent)}
+		}
+		return "", 0, tokenError(res.Err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTokenAnswer+1))

@@ -151,6 +151,21 @@ func (x *exchange) gotInterim(code int, _ textproto.MIMEHeader) error {
 	return nil
 }
 
+// connected reports whether there was a connection for the request.
+func (x *exchange) connected() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return !x.ready.IsZero()
+}
+
+// again forgets a connection on which nothing was sent.
+func (x *exchange) again() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ready, x.conn, x.reused = time.Time{}, nil, false
+	x.remote, x.tlsVersion, x.fingerprint = "", "", ""
+}
+
 // nothingSent reports whether the request failed on a reused connection before
 // the kernel took a byte from us. Bytes of other streams on a shared HTTP/2
 // connection count as ours: that errs towards not sending again.

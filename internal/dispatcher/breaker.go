@@ -1,6 +1,8 @@
 package dispatcher
 
 import (
+	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -39,6 +41,7 @@ type breakers struct {
 type breaker struct {
 	revision   uint64 // of the endpoint that failed: a change of it begins anew
 	failures   int
+	last       string              // what the last one came to
 	deliveries map[string]struct{} // that failed, breakerDeliveries at most
 	since      time.Time           // of the first failure
 
@@ -88,7 +91,10 @@ func (b *breakers) allow(e *registry.Endpoint, delivery string) (p *pass, back t
 }
 
 // done says what the attempt came to.
-func (p *pass) done(o Outcome) {
+func (p *pass) done(o Outcome) { p.ended(o, 0) }
+
+// ended is done with the status that the receiver answered with, if it did.
+func (p *pass) ended(o Outcome, status int) {
 	b := p.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,13 +105,25 @@ func (p *pass) done(o Outcome) {
 	case !o.AboutReceiver():
 		p.end()
 	case o.Class() == ClassRetryable:
-		p.failed()
+		p.failed(o, status)
 	default: // it answered, if only to reject
 		p.used = true
 		if br := b.by[p.endpoint.ID]; br != nil && br.revision <= p.endpoint.Revision {
 			b.close(p.endpoint.ID, br)
 		}
 	}
+}
+
+// failing says what an endpoint whose breaker is open came to; empty: it is not.
+func (b *breakers) failing(e *registry.Endpoint) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	br := b.by[e.ID]
+	if br == nil || !br.open || br.revision != e.Revision {
+		return ""
+	}
+	return fmt.Sprintf("the last %d attempts for the endpoint failed here, since %s, the last one with %s",
+		br.failures, br.since.UTC().Format(time.RFC3339), br.last)
 }
 
 // abandon gives the pass back if no attempt was made: the next probe is due at once.
@@ -123,10 +141,15 @@ func (p *pass) end() {
 }
 
 // failed counts a retryable failure. b.mu is held.
-func (p *pass) failed() {
+func (p *pass) failed(o Outcome, status int) {
 	p.used = true
 	b, now := p.of, p.of.now()
+	last := string(o)
+	if status > 0 {
+		last = "status " + strconv.Itoa(status)
+	}
 	if p.probe != nil {
+		p.probe.failures, p.probe.last = p.probe.failures+1, last
 		p.probe.probing = false
 		p.probe.pause = min(2*p.probe.pause, maxProbePause)
 		p.probe.probeAt = now.Add(p.probe.pause)
@@ -137,10 +160,13 @@ func (p *pass) failed() {
 		br = &breaker{revision: p.endpoint.Revision, deliveries: map[string]struct{}{}, since: now}
 		b.by[p.endpoint.ID] = br
 	}
-	if br.open || br.revision != p.endpoint.Revision {
+	if br.revision != p.endpoint.Revision {
 		return // an attempt from before
 	}
-	br.failures++
+	br.failures, br.last = br.failures+1, last
+	if br.open {
+		return // it was under way when it opened
+	}
 	if len(br.deliveries) < breakerDeliveries {
 		br.deliveries[p.delivery] = struct{}{}
 	}

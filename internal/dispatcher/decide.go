@@ -22,7 +22,7 @@ type Decision struct {
 	RetryAt         time.Time  // When the next attempt is due; only with VerdictRetry.
 	Reason          ReasonCode // Only with VerdictDeadLetter.
 	DisableEndpoint bool       // The receiver said 410: call this endpoint no more.
-	Why             string     // A short, stable sentence for the record. No data in it.
+	Why             string     // A short sentence for the record. Nothing of the payload in it, and no secret.
 }
 
 // Budget is what a delivery may spend: see package budget.
@@ -37,13 +37,19 @@ type Facts struct {
 	GotResponse bool
 }
 
+// Held is what is known to keep attempts from being made. The zero value: nothing.
+type Held struct {
+	Ours    string // What is wrong on our side.
+	Failing string // What the endpoint came to lately, while its breaker is open.
+}
+
 // DecideBefore says whether the budget still allows an attempt that would start
 // now. When it does not, ok is false and the decision is final. It catches tasks
-// that were handed over late, or twice.
-func DecideBefore(b Budget, attemptsMade int, now time.Time) (d Decision, ok bool) {
+// that were handed over late, or twice, and those that were held until now.
+func DecideBefore(b Budget, attemptsMade int, now time.Time, held Held) (d Decision, ok bool) {
 	until, deadline := budget.End(b)
 	if !until.IsZero() && !now.Before(until) {
-		return timeOver(b.EverResponded, deadline), false
+		return timeOver(attemptsMade, b.EverResponded, deadline, held), false
 	}
 	if most := b.Policy.Attempts(); most > 0 && attemptsMade >= most {
 		return spent(b.EverResponded), false
@@ -101,8 +107,12 @@ func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func(
 	until, deadline := budget.End(b)
 	over := func(at time.Time) bool { return !until.IsZero() && !at.Before(until) }
 
+	held := Held{}
+	if f.Outcome == OutcomeNotSent {
+		held.Ours = "the last try ended before anything was sent"
+	}
 	if over(now) {
-		return timeOver(responded, deadline)
+		return timeOver(attemptsMade, responded, deadline, held)
 	}
 	left := time.Duration(0)
 	if !until.IsZero() {
@@ -124,19 +134,50 @@ func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func(
 	}
 	at := now.Add(delay)
 	if over(at) {
-		return timeOver(responded, deadline)
+		return timeOver(attemptsMade, responded, deadline, held)
 	}
 	return Decision{Verdict: VerdictRetry, RetryAt: at, Why: why}
 }
 
-func timeOver(responded, deadline bool) Decision {
-	if deadline {
+// DecideHeld ends a delivery that was held until its time was over.
+func DecideHeld(attemptsMade int, responded bool, held Held) Decision {
+	return timeOver(attemptsMade, responded, false, held)
+}
+
+// timeOver is the end by time. What it says of the receiver follows from attempts
+// that were made for this delivery; where there was none, it says what held them.
+func timeOver(made int, responded, deadline bool, held Held) Decision {
+	switch {
+	case deadline && made == 0:
+		return deadLetter(ReasonDeadlineExceeded, "no attempt was made before the deadline and its reserve for escalation"+held.because())
+	case deadline:
 		return deadLetter(ReasonDeadlineExceeded, "no further attempt fits before the deadline and its reserve for escalation")
-	}
-	if responded {
+	case made == 0:
+		return deadLetter(held.reason(), "no attempt was made in the time of the schedule"+held.because())
+	case responded:
 		return deadLetter(ReasonAttemptsExhausted, "no further attempt fits in the window of the schedule")
 	}
 	return deadLetter(ReasonEndpointUnreachable, "no response ever came, and no further attempt fits in the window of the schedule")
+}
+
+func (h Held) reason() ReasonCode {
+	switch {
+	case h.Ours != "":
+		return ReasonInternalError
+	case h.Failing != "":
+		return ReasonEndpointFailing
+	}
+	return ReasonNotAttempted
+}
+
+func (h Held) because() string {
+	switch {
+	case h.Ours != "":
+		return ": on our side, " + h.Ours
+	case h.Failing != "":
+		return ": " + h.Failing
+	}
+	return ""
 }
 
 func spent(responded bool) Decision {

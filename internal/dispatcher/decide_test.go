@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -213,19 +214,26 @@ func TestATaskThatComesTooLateGetsNoAttempt(t *testing.T) {
 		budget Budget
 		made   int
 		at     time.Duration
+		held   Held
 		reason ReasonCode
+		says   string
 	}{
-		{"before the deadline", urgentBudget(15 * time.Minute), 3, time.Minute, ""},
-		{"at the deadline less its reserve", urgentBudget(15 * time.Minute), 0, 12 * time.Minute, ReasonDeadlineExceeded},
-		{"after the window, never answered", standardBudget(), 3, 40 * time.Hour, ReasonEndpointUnreachable},
-		{"after the window, once answered", responded, 3, 40 * time.Hour, ReasonAttemptsExhausted},
-		{"with all attempts made", standardBudget(), 8, time.Hour, ReasonEndpointUnreachable},
-		{"with one attempt left", standardBudget(), 7, time.Hour, ""},
+		{"before the deadline", urgentBudget(15 * time.Minute), 3, time.Minute, Held{}, "", ""},
+		{"at the deadline less its reserve", urgentBudget(15 * time.Minute), 0, 12 * time.Minute, Held{}, ReasonDeadlineExceeded, "no attempt was made"},
+		{"at the deadline, held", urgentBudget(15 * time.Minute), 0, 12 * time.Minute, Held{Failing: "F"}, ReasonDeadlineExceeded, "escalation: F"},
+		{"at the deadline, after attempts", urgentBudget(15 * time.Minute), 2, 12 * time.Minute, Held{}, ReasonDeadlineExceeded, "no further attempt"},
+		{"after the window, never answered", standardBudget(), 3, 40 * time.Hour, Held{Failing: "F"}, ReasonEndpointUnreachable, "no response ever came"},
+		{"after the window, once answered", responded, 3, 40 * time.Hour, Held{}, ReasonAttemptsExhausted, ""},
+		{"after the window, held by the breaker", standardBudget(), 0, 40 * time.Hour, Held{Failing: "F"}, ReasonEndpointFailing, "no attempt was made in the time of the schedule: F"},
+		{"after the window, held by us", standardBudget(), 0, 40 * time.Hour, Held{Ours: "O", Failing: "F"}, ReasonInternalError, "on our side, O"},
+		{"after the window, and nobody knows why", standardBudget(), 0, 40 * time.Hour, Held{}, ReasonNotAttempted, "no attempt was made in the time of the schedule"},
+		{"with all attempts made", standardBudget(), 8, time.Hour, Held{}, ReasonEndpointUnreachable, ""},
+		{"with one attempt left", standardBudget(), 7, time.Hour, Held{}, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d, ok := DecideBefore(tt.budget, tt.made, owed().Add(tt.at))
-			if ok != (tt.reason == "") || d.Reason != tt.reason {
-				t.Errorf("got %q, allowed %v; want %q", d.Reason, ok, tt.reason)
+			d, ok := DecideBefore(tt.budget, tt.made, owed().Add(tt.at), tt.held)
+			if ok != (tt.reason == "") || d.Reason != tt.reason || !strings.Contains(d.Why, tt.says) {
+				t.Errorf("got %q (%s), allowed %v; want %q", d.Reason, d.Why, ok, tt.reason)
 			}
 		})
 	}

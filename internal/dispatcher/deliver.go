@@ -36,6 +36,7 @@ func (d *Dispatcher) Deliver(ctx context.Context, m stage.Message) stage.Settlem
 		d.log.Error().Err(err).Str("subject", m.Subject).Uint64("seq", m.Seq).Msg("delivery.malformed")
 		return stage.Drop("malformed")
 	}
+	task = wellFormed(task)
 	if task.Fifo {
 		if task, err = d.heads.resume(ctx, task); err != nil {
 			d.log.Warn().Err(err).Str("event_id", task.EventID).Msg("delivery.handed_back")
@@ -125,7 +126,10 @@ func (d *Dispatcher) prospectOf(ctx context.Context, task delivery.Delivery) (p 
 	if p.over != nil {
 		return p, nil
 	}
-	if over, ok := DecideBefore(p.budget, task.Spent, now); !ok {
+	if over, ok := DecideBefore(p.budget, task.Spent, now, Held{}); !ok {
+		if over.Reason == ReasonNotAttempted || over.Reason == ReasonDeadlineExceeded { // what held it is asked for only then
+			over, _ = DecideBefore(p.budget, task.Spent, now, d.heldBy(p.endpoint))
+		}
 		p.over = &over
 		return p, nil
 	}
@@ -141,7 +145,7 @@ func (d *Dispatcher) prospectOf(ctx context.Context, task delivery.Delivery) (p 
 func (d *Dispatcher) awaitKey(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect) (stage.Settlement, error) {
 	d.metrics.locked.Inc()
 	d.log.Error().Err(p.locked).Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Msg("delivery.waits_for_key")
-	return d.moveAside(ctx, m, task, keyPause, asideKey)
+	return d.hold(ctx, m, task, p, d.clock.Now().Add(keyPause), asideKey)
 }
 
 // giveUp ends a delivery without another attempt: unless one was made that is
@@ -209,7 +213,14 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	endpoint, budget, timeout := p.endpoint, p.budget, p.timeout
 	event, err := envelope.Parse(task.Event)
 	if err != nil {
-		return stage.Done(), d.deadLetter(ctx, task, endpoint, Undeliverable(ReasonInvalidEvent))
+		at.leave(0)
+		over := Undeliverable(ReasonInvalidEvent)
+		p.over = &over
+		return d.giveUp(ctx, m, task, p)
+	}
+	keys, s, ok, err := d.ready(ctx, m, task, p)
+	if err != nil || !ok {
+		return s, err
 	}
 	mine := d.newClaim(task, endpoint, timeout)
 	number, prior, err := d.claim(ctx, task, mine)
@@ -225,19 +236,17 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	// claim, records the outcome as unknown, and goes on with the next number.
 	signed := time.Now()
 	body := event.AppendBody(nil, number)
-	keys, err := p.opened.Keys(signed)
-	if err != nil {
-		return stage.Settlement{}, err
-	}
 	span := d.span(task, endpoint, number, mine)
-	header, err := d.header(within(span, task), p, keys, signed, body)
-	if err != nil {
-		return stage.Settlement{}, err
+	var result Result
+	if header, err := d.header(within(span, task), p, keys, signed, body); err != nil {
+		result = notMade(&fault{err.Error()})
+	} else {
+		result = d.try(ctx, mine, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout, Owner: endpoint.ID,
+			Connection: p.opened.Connection, OAuth2: p.opened.OAuth2, Sensitive: p.opened.Sensitive, Payload: event.Data})
 	}
-	result := d.try(ctx, mine, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout, Owner: endpoint.ID,
-		Connection: p.opened.Connection, OAuth2: p.opened.OAuth2, Sensitive: p.opened.Sensitive, Payload: event.Data})
 	at.leave(result.Total)
-	permit.done(result.Outcome)
+	permit.ended(result.Outcome, result.Status)
+	d.noteFault(task, endpoint, result)
 	endSpan(span, result)
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
@@ -271,7 +280,7 @@ func (d *Dispatcher) try(ctx context.Context, mine claim, r Request) Result {
 		return d.client.Try(ctx, r)
 	}
 	late := Result{StartedAt: time.Now()}
-	late.fail(OutcomeNotSent, "no request was made: the attempt took too long to be claimed")
+	late.fail(OutcomeNotSent, neverSent+"the attempt took too long to be claimed")
 	return late
 }
 

@@ -82,6 +82,7 @@ type Dispatcher struct {
 	heads    heads
 	js       jetstream.JetStream
 	breakers *breakers
+	faults   *faults
 	metrics  *metrics
 	loops    []*stage.Loop
 }
@@ -116,6 +117,7 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 	d.late = newLateness(o.Partitions, d.clock.Now)
 	d.metrics = newMetrics(o.Metrics, d.gates.inFlight, d.late, o.Redact)
 	d.breakers = newBreakers(o.Random, d.clock.Now, d.breakerChanged)
+	d.faults = newFaults(d.clock.Now)
 	if d.store, err = registry.OpenStore(ctx, js); err != nil {
 		return nil, err
 	}

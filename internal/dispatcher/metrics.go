@@ -27,6 +27,7 @@ type metrics struct {
 	breakers    prometheus.Gauge
 	redactions  *prometheus.CounterVec
 	locked      prometheus.Counter
+	faults      prometheus.Counter
 }
 
 // longBuckets reach from milliseconds to beyond the 33 hours of the standard schedule.
@@ -51,22 +52,23 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness, 
 		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_dead_letters_total",
 			Help: "Deliveries that ended unfulfilled, by reason."}, []string{"reason"}),
 		aside: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_deliveries_moved_aside_total",
-			Help: "Times that a delivery was moved aside because its endpoint could not be called, by why: cap, rate, breaker or key."}, []string{"why"}),
+			Help: "Times that a delivery was moved aside because its endpoint could not be called, by why: cap, rate, breaker, key or fault."}, []string{"why"}),
 		breakers: prometheus.NewGauge(prometheus.GaugeOpts{Name: "waybill_breakers_open",
 			Help: "Endpoints that keep failing, so that this dispatcher sends them probes only. The log says which."}),
 		redactions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_redactions_total",
 			Help: "Pieces of receivers' answers that were kept off the record, by kind: see docs/redaction.md."}, []string{"kind"}),
 		locked: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_waiting_for_key_total",
 			Help: "Times that a delivery was put off because its endpoint's secrets cannot be opened with the keys at hand."}),
+		faults: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_requests_not_made_total",
+			Help: "Attempts for which no request could be made for a reason on this side, not the receiver's. The log says which: attempt.not_made."}),
 	}
-	for _, r := range []ReasonCode{ReasonEndpointUnreachable, ReasonAttemptsExhausted, ReasonSignatureRejected, ReasonPermanentlyRejected,
-		ReasonEndpointGone, ReasonAddressBlocked, ReasonDeadlineExceeded, ReasonEndpointDisabled, ReasonEndpointDeleted, ReasonInvalidEvent} {
+	for _, r := range reasons() {
 		m.deadLetters.WithLabelValues(string(r)) // from 0: the first one counts as an increase
 	}
 	for _, o := range outcomes() {
 		m.attempts.WithLabelValues(string(o), string(o.Class()))
 	}
-	for _, why := range []string{asideCap, asideRate, asideBreaker, asideKey} {
+	for _, why := range []string{asideCap, asideRate, asideBreaker, asideKey, asideFault} {
 		m.aside.WithLabelValues(why)
 	}
 	for _, k := range append(redact.Kinds(), policy.OwnKinds()...) {
@@ -75,7 +77,7 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness, 
 	for _, which := range []string{"first", "later"} {
 		m.queueDelay.WithLabelValues(which)
 	}
-	reg.MustRegister(m.attempts, m.duration, m.queueDelay, m.delivered, m.budgetLeft, m.deadLetters, m.aside, m.breakers, m.locked, m.redactions, late,
+	reg.MustRegister(m.attempts, m.duration, m.queueDelay, m.delivered, m.budgetLeft, m.deadLetters, m.aside, m.breakers, m.locked, m.faults, m.redactions, late,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_attempts_in_flight", Help: "Requests under way."},
 			func() float64 { return float64(inFlight()) }))
 	return m

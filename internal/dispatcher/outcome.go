@@ -72,6 +72,13 @@ func (o Outcome) AboutReceiver() bool {
 	return true
 }
 
+// reasons are all that this version gives.
+func reasons() []ReasonCode {
+	return []ReasonCode{ReasonEndpointUnreachable, ReasonAttemptsExhausted, ReasonSignatureRejected, ReasonPermanentlyRejected,
+		ReasonEndpointGone, ReasonAddressBlocked, ReasonDeadlineExceeded, ReasonEndpointFailing, ReasonInternalError, ReasonNotAttempted,
+		ReasonEndpointDisabled, ReasonEndpointDeleted, ReasonInvalidEvent, ReasonPayloadTooLarge}
+}
+
 // StatusOutcome returns the outcome that a final HTTP status stands for. A status
 // outside 100 to 599 counts as 5xx, as RFC 9110 section 15 asks.
 func StatusOutcome(status int) Outcome {
@@ -102,6 +109,9 @@ const (
 	ReasonEndpointGone        ReasonCode = "endpoint_gone"
 	ReasonAddressBlocked      ReasonCode = "address_blocked"
 	ReasonDeadlineExceeded    ReasonCode = "deadline_exceeded"
+	ReasonEndpointFailing     ReasonCode = "endpoint_failing" // Not attempted: the endpoint failed the attempts of others.
+	ReasonInternalError       ReasonCode = "internal_error"   // Not attempted: we could not make a request.
+	ReasonNotAttempted        ReasonCode = "not_attempted"    // Its time was over first.
 	ReasonEndpointDisabled    ReasonCode = "endpoint_disabled"
 	ReasonEndpointDeleted     ReasonCode = "endpoint_deleted"
 	ReasonInvalidEvent        ReasonCode = "invalid_event"

@@ -6,6 +6,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/tracing"
 )
 
+// wellFormed drops trace context that no request can carry. Ingest does so as
+// well, but what it or an older version stored before is still on its way.
+func wellFormed(task delivery.Delivery) delivery.Delivery {
+	c := tracing.Context{Parent: task.Traceparent, State: task.Tracestate}.WellFormed()
+	task.Traceparent, task.Tracestate = c.Parent, c.State
+	return task
+}
+
 // span is the one call of an attempt: a child of its fanout's, with a link to
 // the attempt before. The receiver's spans become its children.
 func (d *Dispatcher) span(task delivery.Delivery, endpoint *registry.Endpoint, number int, c claim) *tracing.Span {

@@ -15,25 +15,44 @@ import (
 // of the longest pauses between probes.
 const sparedFor = 2 * maxProbePause
 
-// spare asks the endpoint's breaker. When it is open the task is moved aside to
-// the next probe, or to the end of its budget if that comes first, and ok is false.
+// spare asks whether requests can be made at all, and the endpoint's breaker. When
+// not, the task is moved aside to the next try, or to the end of its budget if
+// that comes first, and ok is false.
 func (d *Dispatcher) spare(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect) (permit *pass, s stage.Settlement, ok bool, err error) {
-	permit, back := d.breakers.allow(p.endpoint, task.EventID+"/"+task.Replay)
-	if permit != nil {
-		return permit, s, true, nil
-	}
-	until := sparedUntil(p.budget, p.endpoint.Timeout)
-	if !d.clock.Now().Before(until) { // only an end of our own can have passed: of others, DecideBefore knows
-		over := deadLetter(ReasonEndpointUnreachable, "the endpoint kept failing until the schedule's time was over, and no response ever came")
-		if p.budget.EverResponded {
-			over = deadLetter(ReasonAttemptsExhausted, "the endpoint kept failing until the schedule's time was over")
-		}
-		p.over = &over
-		s, err = d.giveUp(ctx, m, task, p)
+	if until, _ := d.faults.wait(p.endpoint); !until.IsZero() {
+		s, err = d.hold(ctx, m, task, p, until, asideFault)
 		return nil, s, false, err
 	}
-	s, err = d.postpone(ctx, m, task, back, until, asideBreaker)
-	return nil, s, false, err
+	permit, back := d.breakers.allow(p.endpoint, task.EventID+"/"+task.Replay)
+	if permit == nil {
+		s, err = d.hold(ctx, m, task, p, back, asideBreaker)
+		return nil, s, false, err
+	}
+	return permit, s, true, nil
+}
+
+// hold puts a delivery off for which no attempt can be made before a time. It
+// ends when its time is over, whatever its policy bounds: no end is put off for ever.
+func (d *Dispatcher) hold(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect, at time.Time, why string) (stage.Settlement, error) {
+	until := sparedUntil(p.budget, p.endpoint.Timeout)
+	if !d.clock.Now().Before(until) { // only an end of our own can have passed: of others, DecideBefore knows
+		over := DecideHeld(task.Spent, p.budget.EverResponded, d.heldBy(p.endpoint))
+		p.over = &over
+		return d.giveUp(ctx, m, task, p)
+	}
+	return d.postpone(ctx, m, task, at, until, why)
+}
+
+// heldBy is what keeps an endpoint's attempts from being made here and now.
+func (d *Dispatcher) heldBy(e *registry.Endpoint) Held {
+	opened, err := e.Open(d.o.Keys)
+	if err == nil {
+		_, err = opened.Keys(d.clock.Now())
+	}
+	if err != nil {
+		return Held{Ours: "its secrets cannot be used: " + safeText(err.Error())}
+	}
+	return Held{Ours: d.faults.why(e), Failing: d.breakers.failing(e)}
 }
 
 // sparedUntil is when a delivery ends that waits for its endpoint's breaker.

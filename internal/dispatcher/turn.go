@@ -16,6 +16,7 @@ const (
 	asideRate    = "rate"    // it has had as many in a second as it may
 	asideBreaker = "breaker" // it has kept failing
 	asideKey     = "key"     // its secrets do not open
+	asideFault   = "fault"   // no request can be made, for another reason of ours
 )
 
 // awaitTurn waits for the moment at which an endpoint with a rate limit may be

@@ -36,6 +36,10 @@ type ProxyError struct {
 
 func (e *ProxyError) Error() string { return e.text }
 
+// OfTarget says that the proxy answered that it could not reach the server, which
+// is a word about the server after all.
+func (e *ProxyError) OfTarget() bool { return e.next }
+
 // Tunnel makes connections through a proxy. All fields are required unless
 // marked Optional.
 type Tunnel struct {

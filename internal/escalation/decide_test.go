@@ -244,7 +244,7 @@ func TestAMessageSaysWhatWasOwedToWhomAndWhatToDo(t *testing.T) {
 	if one.ID != i.ID+"-7" || one.Key != i.ID {
 		t.Errorf("ids %s, %s", one.ID, one.Key)
 	}
-	for _, want := range []string{"evt-1", "lab.critical", "acme", "ep_1", "every attempt failed", "after 8 attempts", "Promised by: 2026-11-02 12:01:00 UTC",
+	for _, want := range []string{"evt-1", "lab.critical", "acme", "ep_1", "no attempt is on record as accepted", "after 8 attempts", "Promised by: 2026-11-02 12:01:00 UTC",
 		"waybill escalation ack " + i.ID, "waybill delivery show evt-1 --endpoint ep_1", "waybill replay event evt-1"} {
 		if !strings.Contains(one.Text, want) {
 			t.Errorf("missing %q in:\n%s", want, one.Text)
@@ -259,7 +259,7 @@ func TestAMessageSaysWhatWasOwedToWhomAndWhatToDo(t *testing.T) {
 	if group.Title != "Not acknowledged yet: 40 dead letters of tenant acme to 3 endpoints: lab.critical" || !strings.Contains(group.Text, "14  ep_0") || strings.Count(group.Text, "lab.critical") != 5 {
 		t.Errorf("%s\n%s", group.Title, group.Text)
 	}
-	for _, want := range []string{"40  attempts_exhausted: every attempt failed\n", "waybill deadletter list --tenant acme --resolution open --since 2026-11-02T12:00:00Z"} {
+	for _, want := range []string{"40  attempts_exhausted: the endpoint answered, and no attempt is on record as accepted\n", "waybill deadletter list --tenant acme --resolution open --since 2026-11-02T12:00:00Z"} {
 		if !strings.Contains(group.Text, want) {
 			t.Errorf("missing %q in:\n%s", want, group.Text)
 		}

@@ -20,9 +20,12 @@ const (
 
 // sentences say what a reason means, for people.
 var sentences = map[string]string{
-	"endpoint_unreachable": "the endpoint never answered",
-	"attempts_exhausted":   "every attempt failed",
-	"signature_rejected":   "the endpoint refused the signature or credentials (401 or 403)",
+	"endpoint_unreachable": "no answer to any attempt is on record",
+	"attempts_exhausted":   "the endpoint answered, and no attempt is on record as accepted",
+	"endpoint_failing":     "no attempt was made, because the endpoint kept failing",
+	"internal_error":       "no attempt was made: the failure is on Waybill's side",
+	"not_attempted":        "no attempt was made before its time was over",
+	"signature_rejected":   "the endpoint answered 401 or 403: it did not take the signature or credentials",
 	"permanently_rejected": "the endpoint rejected it for good",
 	"endpoint_gone":        "the endpoint said it is gone (410), and was disabled",
 	"address_blocked":      "the endpoint's address may not be called",
@@ -253,6 +256,9 @@ func describe(b *strings.Builder, t Trouble) {
 			attempts = "after one attempt"
 		}
 		fmt.Fprintf(b, "Why: %s (%s, %s).\n", sentence(t.Reason), t.Reason, attempts)
+		if t.Why != "" {
+			fmt.Fprintf(b, "On record: %s.\n", t.Why)
+		}
 	}
 	if !t.DeliverBy.IsZero() {
 		fmt.Fprintf(b, "Promised by: %s.\n", moment(t.DeliverBy))

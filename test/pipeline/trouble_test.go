@@ -72,7 +72,7 @@ func TestWhenDNSIsGoneDeliveriesAreRetriedAndMadeOnceItIsBack(t *testing.T) {
 	})
 	b.publish("default", "nameless", "order.paid", "1")
 	for _, a := range b.ledger.WaitFor(t, 3, kind(record.Attempt)) {
-		if a.Outcome != "dns_failure" || a.Class != "retryable" || a.Decision != "retry" {
+		if a.Outcome != "not_sent" || a.Class != "retryable" || a.Decision != "retry" {
 			t.Errorf("an attempt without DNS is %s, %s, %s", a.Outcome, a.Class, a.Decision)
 		}
 	}
