@@ -91,7 +91,7 @@ func TestAnErrorOfTheDataDirectorySaysWhatToDo(t *testing.T) {
 		syscall.EIO:     "input/output error",
 	} {
 		got := dataDirError("/d", &fs.PathError{Op: "mkdir", Path: "/d", Err: err})
-		if !errors.Is(got, err) || !strings.Contains(got.Error(), want) || !strings.HasSuffix(got.Error(), "with --data") {
+		if !errors.Is(got, err) || !strings.Contains(got.Error(), want) || !strings.HasSuffix(got.Error(), "with --data-dir") {
 			t.Errorf("%v: %v", err, got)
 		}
 	}

@@ -35,11 +35,11 @@ type dataDir struct {
 // process has it, nothing in it is touched.
 func openDataDir(path string, log zerolog.Logger) (*dataDir, error) {
 	if path == "" {
-		return nil, errors.New("the data directory is empty; name one with --data")
+		return nil, errors.New("the data directory is empty; name one with --data-dir")
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, fmt.Errorf("data directory %s: %w; choose another with --data", path, err)
+		return nil, fmt.Errorf("data directory %s: %w; choose another with --data-dir", path, err)
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, dataDirError(path, err)
@@ -56,7 +56,7 @@ func openDataDir(path string, log zerolog.Logger) (*dataDir, error) {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, inUse(path, lock)
 		}
-		return nil, fmt.Errorf("cannot lock data directory %s: %w; it needs a file system with locks: choose another with --data", path, err)
+		return nil, fmt.Errorf("cannot lock data directory %s: %w; it needs a file system with locks: choose another with --data-dir", path, err)
 	}
 	d := &dataDir{path: path, lock: lock}
 	if err := d.prepare(log); err != nil {
@@ -66,7 +66,7 @@ func openDataDir(path string, log zerolog.Logger) (*dataDir, error) {
 	return d, nil
 }
 
-// refuseForeign keeps a mistyped --data from turning somebody's directory into ours.
+// refuseForeign keeps a mistyped --data-dir from turning somebody's directory into ours.
 func refuseForeign(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -79,7 +79,7 @@ func refuseForeign(path string) error {
 	}
 	for _, e := range entries {
 		if e.Name() != "lost+found" { // what a freshly made ext4 volume holds
-			return fmt.Errorf("%s holds other files (%s) and is no Waybill data directory; choose an empty one with --data", path, e.Name())
+			return fmt.Errorf("%s holds other files (%s) and is no Waybill data directory; choose an empty one with --data-dir", path, e.Name())
 		}
 	}
 	return nil
@@ -138,21 +138,21 @@ func inUse(path string, lock *os.File) error {
 	if a, err := ReadAddresses(filepath.Join(path, AddressesName)); err == nil && a.HTTP != "" {
 		who += " at http://" + a.HTTP
 	}
-	return fmt.Errorf("data directory %s is in use by %s; use that one, stop it, or choose another with --data", path, who)
+	return fmt.Errorf("data directory %s is in use by %s; use that one, stop it, or choose another with --data-dir", path, who)
 }
 
 func dataDirError(path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("data directory %s is on a read-only file system (%w); mount it writable or choose another with --data", path, err)
+		return fmt.Errorf("data directory %s is on a read-only file system (%w); mount it writable or choose another with --data-dir", path, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("data directory %s is not writable for this user (%w); change its owner or choose another with --data", path, err)
+		return fmt.Errorf("data directory %s is not writable for this user (%w); change its owner or choose another with --data-dir", path, err)
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("data directory %s is on a full disk (%w); free some space or choose another with --data", path, err)
+		return fmt.Errorf("data directory %s is on a full disk (%w); free some space or choose another with --data-dir", path, err)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EEXIST):
-		return fmt.Errorf("data directory %s: a file is in the way (%w); choose another with --data", path, err)
+		return fmt.Errorf("data directory %s: a file is in the way (%w); choose another with --data-dir", path, err)
 	}
-	return fmt.Errorf("data directory %s: %w; choose another with --data", path, err)
+	return fmt.Errorf("data directory %s: %w; choose another with --data-dir", path, err)
 }
 
 // Running says whether a process holds the data directory.

@@ -17,6 +17,10 @@ type Grid struct {
 	Rows   [][]string
 	// Notes of a row, by its index: what does not fit in a column.
 	Notes map[int]string
+	// Wide are the columns that go first, in this order, where there is little room.
+	Wide []string
+	// Clip are the columns whose text may be cut: no ids.
+	Clip []string
 }
 
 func (g *Grid) add(cells ...string) { g.Rows = append(g.Rows, cells) }
@@ -52,7 +56,8 @@ func short(digest string) string {
 
 // AttemptGrid shows attempts, gaps as gaps.
 func AttemptGrid(rows []Attempt) Grid {
-	g := Grid{Header: []string{"ENDPOINT", "ATTEMPT", "STARTED (UTC)", "TOOK", "STATUS", "OUTCOME", "DECISION", "DIGEST"}}
+	g := Grid{Header: []string{"ENDPOINT", "ATTEMPT", "STARTED (UTC)", "TOOK", "STATUS", "OUTCOME", "DECISION", "DIGEST"},
+		Wide: []string{"DIGEST", "TOOK", "DECISION"}, Clip: []string{"OUTCOME"}}
 	for _, r := range rows {
 		switch r.State {
 		case Missing:
@@ -92,7 +97,8 @@ func clip(s string, most int) string {
 
 // RepetitionGrid shows deliveries with more than one request, and why.
 func RepetitionGrid(rows []Repetition) Grid {
-	g := Grid{Header: []string{"EVENT", "ENDPOINT", "FIRST (UTC)", "REQUESTS", "MAY HAVE ARRIVED", "SUCCESSES", "AFTER SUCCESS", "BY REPLAY", "CHECKED"}}
+	g := Grid{Header: []string{"EVENT", "ENDPOINT", "FIRST (UTC)", "REQUESTS", "MAY HAVE ARRIVED", "SUCCESSES", "AFTER SUCCESS", "BY REPLAY", "CHECKED"},
+		Wide: []string{"CHECKED", "FIRST (UTC)", "BY REPLAY", "AFTER SUCCESS", "SUCCESSES", "MAY HAVE ARRIVED"}}
 	for _, r := range rows {
 		checked := "never"
 		if r.ConformanceAt != nil {
@@ -106,7 +112,8 @@ func RepetitionGrid(rows []Repetition) Grid {
 
 // FailureGrid shows failures and how long it took to tell a human.
 func FailureGrid(rows []Failure, now time.Time) Grid {
-	g := Grid{Header: []string{"EVENT", "ENDPOINT", "REASON", "FAILED (UTC)", "HUMAN TOLD AFTER", "WITHIN 5 MIN", "BEFORE DEADLINE", "ACKNOWLEDGED BY", "RESOLUTION"}}
+	g := Grid{Header: []string{"EVENT", "ENDPOINT", "REASON", "FAILED (UTC)", "HUMAN TOLD AFTER", "WITHIN 5 MIN", "BEFORE DEADLINE", "ACKNOWLEDGED BY", "RESOLUTION"},
+		Wide: []string{"BEFORE DEADLINE", "FAILED (UTC)", "WITHIN 5 MIN", "ACKNOWLEDGED BY", "RESOLUTION", "HUMAN TOLD AFTER"}, Clip: []string{"REASON", "ACKNOWLEDGED BY", "RESOLUTION"}}
 	for _, r := range rows {
 		told, within, before := "NOBODY", "NO", "NO"
 		if r.TimeToHumanUS != nil {
@@ -153,7 +160,8 @@ func FailureGrid(rows []Failure, now time.Time) Grid {
 
 // FailureTotalGrid shows failures by reason.
 func FailureTotalGrid(rows []FailureTotals) Grid {
-	g := Grid{Header: []string{"WHAT", "REASON", "COUNT", "HUMAN TOLD", "WITHIN 5 MIN", "NOT WITHIN", "BEFORE DEADLINE", "ACKNOWLEDGED", "OPEN"}}
+	g := Grid{Header: []string{"WHAT", "REASON", "COUNT", "HUMAN TOLD", "WITHIN 5 MIN", "NOT WITHIN", "BEFORE DEADLINE", "ACKNOWLEDGED", "OPEN"},
+		Wide: []string{"BEFORE DEADLINE", "HUMAN TOLD", "WITHIN 5 MIN", "WHAT"}}
 	for _, r := range rows {
 		g.add(strings.ReplaceAll(r.What, "_", " "), r.Reason, number(r.Count), number(r.Told), number(r.Within5Minutes), number(r.Broken), number(r.BeforeDeadline), number(r.Acknowledged), number(r.Open))
 	}
@@ -166,7 +174,8 @@ func SignedGrid(rows []Signed) Grid {
 	for _, r := range rows {
 		compared = compared || r.Compared != ""
 	}
-	g := Grid{Header: []string{"EVENT", "ENDPOINT", "ATTEMPT", "SIGNED (UTC)", "SCHEME", "KEYS", "DIGEST OF THE BODY", "DIGEST OF THE DATA"}}
+	g := Grid{Header: []string{"EVENT", "ENDPOINT", "ATTEMPT", "SIGNED (UTC)", "SCHEME", "KEYS", "DIGEST OF THE BODY", "DIGEST OF THE DATA"},
+		Wide: []string{"KEYS", "SCHEME", "SIGNED (UTC)", "DIGEST OF THE DATA", "DIGEST OF THE BODY"}, Clip: []string{"KEYS"}}
 	if compared {
 		g.Header = append(g.Header, "COMPARED")
 	}
@@ -193,7 +202,8 @@ func SignedGrid(rows []Signed) Grid {
 
 // DayGrid shows the controls by day.
 func DayGrid(rows []Day) Grid {
-	g := Grid{Header: []string{"DAY", "EVENTS", "DELIVERED", "ATTEMPTS", "UNKNOWN", "DEAD LETTERS", "PEOPLE TOLD", "NOT TOLD IN TIME", "CHECKS", "TESTS", "ALARMS", "CHANGES", "REPLAYS", "CHECKPOINTS", "GAPS"}}
+	g := Grid{Header: []string{"DAY", "EVENTS", "DELIVERED", "ATTEMPTS", "UNKNOWN", "DEAD LETTERS", "PEOPLE TOLD", "NOT TOLD IN TIME", "CHECKS", "TESTS", "ALARMS", "CHANGES", "REPLAYS", "CHECKPOINTS", "GAPS"},
+		Wide: []string{"CHECKPOINTS", "REPLAYS", "CHANGES", "CHECKS", "TESTS", "ALARMS", "ATTEMPTS", "PEOPLE TOLD", "UNKNOWN"}}
 	for _, r := range rows {
 		g.add(r.Day, number(r.EventsAccepted+r.EventsUnmatched+r.EventsRejected), number(r.Delivered), number(r.Attempts), number(r.AttemptsUnknown), number(r.DeadLettered), number(r.PeopleTold),
 			number(r.NotToldInTime), number(r.ConformanceChecks), number(r.EscalationTests), number(r.AlarmsRaised), number(r.Changes), number(r.ReplaysRequested), number(r.Checkpoints), number(r.LedgerGaps))
@@ -203,7 +213,8 @@ func DayGrid(rows []Day) Grid {
 
 // ChangeGrid shows changes of the configuration.
 func ChangeGrid(rows []Change) Grid {
-	g := Grid{Header: []string{"AT (UTC)", "WHO", "WHAT", "ACTION", "ABOUT", "REASON"}}
+	g := Grid{Header: []string{"AT (UTC)", "WHO", "WHAT", "ACTION", "ABOUT", "REASON"},
+		Wide: []string{"WHAT", "REASON"}, Clip: []string{"WHO", "ABOUT", "REASON"}}
 	for _, r := range rows {
 		about := strings.TrimSpace(r.EndpointID + " " + r.Subject)
 		if hold := r.Settings["hold"]; hold != "" {
@@ -216,7 +227,8 @@ func ChangeGrid(rows []Change) Grid {
 
 // ReplayGrid shows replays.
 func ReplayGrid(rows []Replay) Grid {
-	g := Grid{Header: []string{"AT (UTC)", "WHO", "WHY", "EVENT", "ENDPOINT", "REQUESTS", "BECAME"}}
+	g := Grid{Header: []string{"AT (UTC)", "WHO", "WHY", "EVENT", "ENDPOINT", "REQUESTS", "BECAME"},
+		Wide: []string{"REQUESTS", "WHO", "AT (UTC)", "WHY", "BECAME"}, Clip: []string{"WHO", "WHY", "BECAME"}}
 	for _, r := range rows {
 		g.add(whenOf(r.RequestedAt), r.Actor, r.Reason, r.EventID, r.EndpointID, number(r.AttemptCount), strings.TrimSpace(r.State+" "+r.EndReason))
 	}
@@ -225,7 +237,8 @@ func ReplayGrid(rows []Replay) Grid {
 
 // BalanceGrid shows balances under the columns that key leaves.
 func BalanceGrid(rows []Balance) Grid {
-	g := Grid{Header: []string{"DAY", "TENANT", "ENDPOINT", "OWED", "DELIVERED", "DEAD LETTERS", "CANCELLED", "PENDING", "NOT OWED", "BEGUN IN A RETIRED MONTH", "UNKNOWN ATTEMPTS", "MISMATCHES"}}
+	g := Grid{Header: []string{"DAY", "TENANT", "ENDPOINT", "OWED", "DELIVERED", "DEAD LETTERS", "CANCELLED", "PENDING", "NOT OWED", "BEGUN IN A RETIRED MONTH", "UNKNOWN ATTEMPTS", "MISMATCHES"},
+		Wide: []string{"BEGUN IN A RETIRED MONTH", "UNKNOWN ATTEMPTS", "CANCELLED", "NOT OWED", "TENANT", "DAY"}}
 	for _, r := range rows {
 		begun := ""
 		if r.BegunRetired > 0 {
@@ -238,7 +251,8 @@ func BalanceGrid(rows []Balance) Grid {
 
 // MismatchGrid names mismatches.
 func MismatchGrid(rows []Mismatch) Grid {
-	g := Grid{Header: []string{"MISMATCH", "EVENT", "ENDPOINT", "AT (UTC)", "DETAIL"}}
+	g := Grid{Header: []string{"MISMATCH", "EVENT", "ENDPOINT", "AT (UTC)", "DETAIL"},
+		Wide: []string{"AT (UTC)", "DETAIL"}, Clip: []string{"DETAIL"}}
 	for _, r := range rows {
 		g.add(r.What, r.EventID, r.EndpointID, when(r.At), r.Detail)
 	}
@@ -250,7 +264,7 @@ func (g Grid) withoutEmpty() Grid {
 	if len(g.Rows) == 0 {
 		return g
 	}
-	out := Grid{Rows: make([][]string, len(g.Rows)), Notes: g.Notes}
+	out := Grid{Rows: make([][]string, len(g.Rows)), Notes: g.Notes, Wide: g.Wide, Clip: g.Clip}
 	for c, name := range g.Header {
 		empty := true
 		for _, r := range g.Rows {

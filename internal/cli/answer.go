@@ -17,7 +17,7 @@ type askFlags struct {
 }
 
 func (f *askFlags) bind(flags *pflag.FlagSet) {
-	f.target.bind(flags, "data")
+	f.target.bind(flags)
 	f.out.bind(flags)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,15 +38,15 @@ const (
 )
 
 // bind adds the flags. What the period bounds differs from question to question.
-func (q *question) bind(f *pflag.FlagSet, dataFlag, bounds string) {
-	q.target.bind(f, dataFlag)
+func (q *question) bind(f *pflag.FlagSet, bounds string) {
+	q.target.bind(f)
 	f.StringVar(&q.from, "from", "", bounds+" at this time or later: a date (UTC), RFC 3339, or how long ago, such as 24h")
 	f.StringVar(&q.to, "to", "", bounds+" before this time: a date (UTC), RFC 3339, or how long ago")
 	f.StringVar(&q.filter.Tenant, "tenant", "", "of this tenant only")
 	f.StringVar(&q.filter.EndpointID, "endpoint", "", "to this endpoint only")
 	f.IntVar(&q.limit, "limit", defaultAuditRows, "list at most so many rows; totals are over all")
 	if q.outputs == "" {
-		q.outputs = "table, json or csv"
+		q.outputs = "table, wide, json or csv"
 		f.StringVarP(&q.out, "output", "o", "table", q.outputs)
 	}
 }
@@ -75,12 +76,14 @@ func (q *question) check(now time.Time) (err error) {
 		return process.Usagef("--limit %d: want 1 to %d", q.limit, maxAuditRows)
 	}
 	switch q.out {
-	case "table", "json", "csv":
+	case "table", "wide", "json", "csv":
 	default:
 		return process.Usagef("--output %q: want %s", q.out, q.outputs)
 	}
 	return checkTenant(q.filter.Tenant)
 }
+
+func (q *question) room(s stdio) int { return s.room(format(q.out)) }
 
 // periodTime reads the end of a period.
 func periodTime(flag, s string, now time.Time) (time.Time, error) {
@@ -163,12 +166,14 @@ func show[T any](s stdio, out string, a *audit.Answer[T], whole any, print func(
 }
 
 // printGrid prints a table for people.
-func printGrid(w io.Writer, g audit.Grid) error {
-	t := table{header: g.Header}
+func printGrid(w io.Writer, room int, g audit.Grid) error {
+	t := table{header: g.Header, room: room, wide: g.Wide, clip: g.Clip}
 	for i, r := range g.Rows {
 		cells := make([]string, len(r))
 		for n, c := range r {
-			cells[n] = clip(c, 64)
+			if cells[n] = c; slices.Contains(g.Clip, g.Header[n]) {
+				cells[n] = clip(c, 64)
+			}
 		}
 		t.add(cells...)
 		t.note(clip(g.Notes[i], 400))

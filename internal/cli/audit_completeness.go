@@ -24,7 +24,7 @@ the stream LEDGER with ClickHouse, record for record, as far as LEDGER goes back
 Exit status 1 when something does not match.`,
 		Example: "  waybill audit completeness --from 2026-10-01 --to 2026-11-01\n  waybill audit completeness --nats-url nats://nats:4222 --clickhouse clickhouse://auditor@ch:9000",
 		Args:    process.NoArgs}
-	q.bind(c.Flags(), "data", "accepted")
+	q.bind(c.Flags(), "accepted")
 	c.Flags().DurationVar(&patience, "sink-wait", 15*time.Second, "with --nats-url: how long the sink gets to write what LEDGER holds")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := q.check(time.Now()); err != nil {
@@ -101,7 +101,7 @@ func (q *question) printCompleteness(s stdio, a audit.Completeness) error {
 			return err
 		}
 		if len(a.Mismatches) > 0 {
-			if err := printGrid(s.err, audit.MismatchGrid(a.Mismatches)); err != nil {
+			if err := printGrid(s.err, q.room(s), audit.MismatchGrid(a.Mismatches)); err != nil {
 				return err
 			}
 		}
@@ -111,7 +111,7 @@ func (q *question) printCompleteness(s stdio, a audit.Completeness) error {
 		if len(g.Rows) == 0 {
 			continue
 		}
-		if err := printGrid(s.out, g); err != nil {
+		if err := printGrid(s.out, q.room(s), g); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintln(s.out); err != nil {

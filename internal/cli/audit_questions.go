@@ -24,7 +24,7 @@ A gap is shown as a gap: an attempt whose outcome is unknown because a process d
 during it, and a number that is not on record.`,
 		Example: "  waybill audit attempts " + anEvent + "\n  waybill audit attempts " + anEvent + " -o csv > attempts.csv",
 		Args:    process.OneArg("event id", "waybill audit attempts "+anEvent)}
-	q.bind(c.Flags(), "data", "attempted")
+	q.bind(c.Flags(), "attempted")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		q.filter.EventID = args[0]
 		if err := firstError(checkEventID(args[0]), q.check(time.Now())); err != nil {
@@ -36,7 +36,7 @@ during it, and a number that is not on record.`,
 				return err
 			}
 			a := audit.OfAttempts(q.filter, rows, more)
-			return show(s, q.out, a, a, func(w io.Writer) error { return printGrid(w, audit.AttemptGrid(rows)) })
+			return show(s, q.out, a, a, func(w io.Writer) error { return printGrid(w, q.room(s), audit.AttemptGrid(rows)) })
 		})
 	}
 	return c
@@ -50,7 +50,7 @@ func auditDuplicates(s stdio) *cobra.Command {
 request after the first was made: the outcome before it, or a replay with who asked
 for it and why. The totals are over every delivery.`,
 		Example: "  waybill audit duplicates --from 2026-10-01 --to 2026-11-01\n  waybill audit duplicates --event " + anEvent}
-	q.bind(c.Flags(), "data", "first attempted")
+	q.bind(c.Flags(), "first attempted")
 	c.Flags().StringVar(&q.filter.EventID, "event", "", "of this event only")
 	c.Flags().BoolVar(&all, "all", false, "list also deliveries with one request")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -63,7 +63,7 @@ for it and why. The totals are over every delivery.`,
 				return err
 			}
 			a := audit.OfDuplicates(q.filter, rows, more, totals)
-			return show(s, q.out, a.Answer, a, func(w io.Writer) error { return printGrid(w, audit.RepetitionGrid(rows)) })
+			return show(s, q.out, a.Answer, a, func(w io.Writer) error { return printGrid(w, q.room(s), audit.RepetitionGrid(rows)) })
 		})
 	}
 	return c
@@ -76,7 +76,7 @@ func auditFailures(s stdio) *cobra.Command {
 the message for a human, whether that was within 5 minutes and before the deadline,
 and who took it on.`,
 		Example: "  waybill audit failures --from 24h\n  waybill audit failures --endpoint " + exampleEndpoint + " -o csv > failures.csv"}
-	q.bind(c.Flags(), "data", "failed")
+	q.bind(c.Flags(), "failed")
 	c.Flags().StringVar(&q.filter.EventID, "event", "", "of this event only")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := q.check(time.Now()); err != nil {
@@ -89,13 +89,13 @@ and who took it on.`,
 			}
 			a := audit.OfFailures(q.filter, rows, more, totals)
 			return show(s, q.out, a.Answer, a, func(w io.Writer) error {
-				if err := printGrid(w, audit.FailureTotalGrid(totals)); err != nil {
+				if err := printGrid(w, q.room(s), audit.FailureTotalGrid(totals)); err != nil {
 					return err
 				}
 				if _, err := fmt.Fprintln(w); err != nil {
 					return err
 				}
-				return printGrid(w, audit.FailureGrid(rows, time.Now()))
+				return printGrid(w, q.room(s), audit.FailureGrid(rows, time.Now()))
 			})
 		})
 	}
@@ -115,11 +115,10 @@ func auditIntegrity(s stdio) *cobra.Command {
 the digest of the event's data. With --payload or --data, compare a file from an
 archive or a receiver, byte for byte. Exit status 1 when it is not what was sent.`,
 		Example: "  waybill audit integrity --event " + anEvent + " --payload archived-body.json\n  waybill audit integrity --from 24h -o csv > digests.csv"}
-	q.bind(c.Flags(), "data-dir", "attempted")
+	q.bind(c.Flags(), "attempted")
 	c.Flags().StringVar(&q.filter.EventID, "event", "", "of this event only; needed to compare")
 	c.Flags().StringVar(&payload, "payload", "", "file with a request's body, to compare with what was sent")
-	c.Flags().StringVar(&data, "data", "", "file with an event's data, to compare with what was accepted and sent")
-	process.SetEnv(c.Flags(), "data", "") // WAYBILL_DATA is the data directory
+	bindPayload(c.Flags(), &data, "file with an event's data, to compare with what was accepted and sent")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := q.check(time.Now()); err != nil {
 			return err
@@ -150,7 +149,7 @@ archive or a receiver, byte for byte. Exit status 1 when it is not what was sent
 			if err := compareFile(&a, flag, path, content); err != nil {
 				return err
 			}
-			if err := show(s, q.out, a.Answer, a, func(w io.Writer) error { return printGrid(w, audit.SignedGrid(a.Rows)) }); err != nil {
+			if err := show(s, q.out, a.Answer, a, func(w io.Writer) error { return printGrid(w, q.room(s), audit.SignedGrid(a.Rows)) }); err != nil {
 				return err
 			}
 			if a.Altered {
@@ -203,7 +202,7 @@ func auditControls(s stdio) *cobra.Command {
 tests of channels, alarms, checkpoints, gaps; then each change of the configuration
 with who made it and why.`,
 		Example: "  waybill audit controls --from 2026-10-01 --to 2026-11-01\n  waybill audit controls --from 2026-10-01 -o csv > controls.csv"}
-	q.bind(c.Flags(), "data", "on days")
+	q.bind(c.Flags(), "on days")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := q.check(time.Now()); err != nil {
 			return err
@@ -219,13 +218,13 @@ with who made it and why.`,
 			}
 			a := audit.OfControls(q.filter, days, changes, more)
 			return show(s, q.out, a.Answer, a, func(w io.Writer) error {
-				if err := printGrid(w, audit.DayGrid(days)); err != nil || len(changes) == 0 {
+				if err := printGrid(w, q.room(s), audit.DayGrid(days)); err != nil || len(changes) == 0 {
 					return err
 				}
 				if _, err := fmt.Fprintln(w); err != nil {
 					return err
 				}
-				return printGrid(w, audit.ChangeGrid(changes))
+				return printGrid(w, q.room(s), audit.ChangeGrid(changes))
 			})
 		})
 	}

@@ -125,11 +125,12 @@ func printChannels(s stdio, out format, list []control.Channel) error {
 	if out == "json" {
 		return printJSON(s.out, list)
 	}
-	t := table{header: []string{"NAME", "KIND", "SENDS TO", "RECEIVERS", "DESCRIPTION"}}
+	t := table{header: []string{"NAME", "KIND", "SENDS TO", "RECEIVERS", "DESCRIPTION"},
+		wide: []string{"DESCRIPTION", "RECEIVERS"}, clip: []string{"SENDS TO", "DESCRIPTION"}}
 	for _, c := range list {
 		t.add(c.Name, string(c.Kind), c.Address, clip(strings.Join(c.To, ", "), 40), clip(c.Description, 40))
 	}
-	return t.write(s.out, "no channels: nobody can be told of a dead letter; make one with: waybill channel create")
+	return t.show(s, out, "no channels: nobody can be told of a dead letter; make one with: waybill channel create")
 }
 
 func channelShow(s stdio) *cobra.Command {

@@ -95,7 +95,7 @@ func TestWrongInputIsRefusedBeforeAnythingHappens(t *testing.T) {
 		{"up: proxy", []string{"up", "--egress-proxy", "proxy.example.com:3128"}, "--egress-proxy"},
 		{"up: proxy on a private address", []string{"up", "--egress-proxy", "http://10.0.0.1:3128"}, "--egress-allow"},
 		{"create: secret file", create("--secret", "@/no/such/file"), "--secret"},
-		{"create: output", create("-o", "yaml"), `--output "yaml": want table or json`},
+		{"create: output", create("-o", "yaml"), `--output "yaml": want table, wide or json`},
 		{"channel: no kind", []string{"channel", "create", "desk"}, "--kind is missing; for example: --kind slack"},
 		{"channel: kind", []string{"channel", "create", "desk", "--kind", "fax"}, `--kind "fax": want webhook, pagerduty`},
 		{"channel: name", []string{"channel", "create", "a b", "--kind", "slack"}, `name: "a b"; want 1 to 64 letters`},
@@ -215,7 +215,7 @@ func TestACommandWithoutADeploymentSaysWhatWasTriedAndWhatToDo(t *testing.T) {
 		t.Run(strings.Join(args[:2], " "), func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			code, _, errs := run(t, "", args...)
-			if code != process.ExitFailed || !strings.Contains(errs, "nothing runs on data directory ./waybill-data; start it with: waybill up --data ./waybill-data") {
+			if code != process.ExitFailed || !strings.Contains(errs, "nothing runs on data directory ./waybill-data; start it with: waybill up --data-dir ./waybill-data") {
 				t.Errorf("exit %d, %q", code, errs)
 			}
 			code, _, errs = run(t, "", append(args, "--addresses", "a.json")...)

@@ -30,7 +30,7 @@ func deadletterList(s stdio) *cobra.Command {
 		Long: `List dead letters, the latest first: why, whether people were told in time, who owns
 it, and how late it is. What the ledger knows lags behind by about a second.`,
 		Example: "  waybill deadletter list --resolution open --since 24h\n  waybill deadletter list --reason endpoint_unreachable -o json"}
-	t.bind(c.Flags(), "data")
+	t.bind(c.Flags())
 	out.bind(c.Flags())
 	c.Flags().StringVar(&f.Tenant, "tenant", "", "of this tenant only")
 	c.Flags().StringVar(&f.EventID, "event", "", "of this event only")
@@ -103,15 +103,16 @@ func printDeadLetters(s stdio, out format, list []control.DeadLetter) error {
 	if out == "json" {
 		return printJSON(s.out, list)
 	}
-	t := table{header: []string{"EVENT", "ENDPOINT", "REASON", "ENDED AT", "TOLD", "OWNER", "RESOLUTION", "OPEN FOR", "LATE BY"}}
+	t := table{header: []string{"EVENT", "ENDPOINT", "REASON", "ENDED AT", "TOLD", "OWNER", "RESOLUTION", "OPEN FOR", "LATE BY"},
+		wide: []string{"ENDED AT", "LATE BY", "OWNER", "TOLD", "OPEN FOR", "RESOLUTION"}, clip: []string{"REASON", "OWNER"}}
 	for _, d := range list {
 		late := ""
 		if d.LateBy > 0 {
 			late = d.LateBy.String()
 		}
-		t.add(clip(d.EventID, 40), d.EndpointID, d.Reason, moment(d.DeadLetteredAt), toldText(d), d.Owner, d.Resolution, d.OpenFor.String(), late)
+		t.add(d.EventID, d.EndpointID, d.Reason, moment(d.DeadLetteredAt), toldText(d), d.Owner, d.Resolution, d.OpenFor.String(), late)
 	}
-	return t.write(s.out, "no dead letters match")
+	return t.show(s, out, "no dead letters match")
 }
 
 // toldWithin is the promise: what happened later than so long ago, or is past

@@ -36,7 +36,7 @@ func deliveryList(s stdio) *cobra.Command {
 		Example: `  waybill delivery list --state dead_lettered --since 24h
   waybill delivery list --tenant acme --type order.paid -o json`,
 	}
-	t.bind(c.Flags(), "data")
+	t.bind(c.Flags())
 	out.bind(c.Flags())
 	c.Flags().StringVar(&f.filter.Tenant, "tenant", "", "of this tenant only")
 	c.Flags().StringVar(&f.filter.EventID, "event", "", "of this event only")
@@ -135,11 +135,12 @@ func printDeliveries(s stdio, out format, list []control.Delivery) error {
 	if out == "json" {
 		return printJSON(s.out, list)
 	}
-	t := table{header: []string{"EVENT", "ENDPOINT", "TYPE", "STATE", "ATTEMPTS", "OWED AT", "REASON"}}
+	t := table{header: []string{"EVENT", "ENDPOINT", "TYPE", "STATE", "ATTEMPTS", "OWED AT", "REASON"},
+		wide: []string{"OWED AT", "TYPE", "ATTEMPTS", "REASON"}, clip: []string{"TYPE", "REASON"}}
 	for _, d := range list {
-		t.add(clip(d.EventID, 40), d.EndpointID, clip(d.EventType, 30), d.State, strconv.Itoa(d.Attempts), moment(d.OwedAt), d.Reason)
+		t.add(d.EventID, d.EndpointID, clip(d.EventType, 30), d.State, strconv.Itoa(d.Attempts), moment(d.OwedAt), d.Reason)
 	}
-	return t.write(s.out, "no deliveries match")
+	return t.show(s, out, "no deliveries match")
 }
 
 const (

@@ -45,7 +45,7 @@ func deliveryShow(s stdio) *cobra.Command {
 				if f.out == "json" {
 					return printJSON(s.out, d)
 				}
-				return printDelivery(s.out, d, time.Now())
+				return printDelivery(s.out, s.room(f.out), d, time.Now())
 			}
 			return showAll(ctx, ctl, s, f.out, args[0])
 		})
@@ -93,7 +93,7 @@ func showAll(ctx context.Context, ctl *control.Control, s stdio, out format, eve
 		if i > 0 {
 			fmt.Fprintln(s.out)
 		}
-		if err := printDelivery(s.out, d, time.Now()); err != nil {
+		if err := printDelivery(s.out, s.room(out), d, time.Now()); err != nil {
 			return err
 		}
 	}
@@ -102,7 +102,7 @@ func showAll(ctx context.Context, ctl *control.Control, s stdio, out format, eve
 
 // printDelivery fits 100 columns: what does not fit a column of the table
 // follows its row.
-func printDelivery(w io.Writer, d control.DeliveryDetails, now time.Time) error {
+func printDelivery(w io.Writer, room int, d control.DeliveryDetails, now time.Time) error {
 	var f fields
 	f.add("event", spaced(d.EventID, d.EventType))
 	f.add("endpoint", d.EndpointID)
@@ -122,7 +122,9 @@ func printDelivery(w io.Writer, d control.DeliveryDetails, now time.Time) error 
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	return attemptTable(d.History).write(w, "")
+	t := attemptTable(d.History)
+	t.room = room
+	return t.write(w, "")
 }
 
 func stateText(d control.Delivery) string {
@@ -154,7 +156,7 @@ func putOffText(d control.Delivery, now time.Time) string {
 }
 
 func attemptTable(attempts []record.Record) *table {
-	t := &table{header: []string{"#", "STARTED (UTC)", "TOOK", "STATUS", "OUTCOME", "DECISION", "NEXT"}}
+	t := &table{header: []string{"#", "STARTED (UTC)", "TOOK", "STATUS", "OUTCOME", "DECISION", "NEXT"}, wide: []string{"TOOK"}}
 	last := 0
 	for _, a := range attempts {
 		for n := last + 1; n < a.Attempt; n++ {

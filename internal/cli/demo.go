@@ -38,21 +38,21 @@ that never answers. Events are published to all of them; then the demo shows wha
 is on record and checks it against what the receivers got.
 
 It takes a few seconds, then stays up until Ctrl-C, to be looked at. Without
---data its data is in a temporary directory that is removed at the end.`,
+--data-dir its data is in a temporary directory that is removed at the end.`,
 		Example: "  waybill demo\n  waybill demo --once",
 	}
 	f.bind(c.Flags(), "error")
-	c.Flags().Lookup("data").DefValue = ""
-	c.Flags().Lookup("data").Usage = "data directory (default: a temporary one)"
+	c.Flags().Lookup(dataDir).DefValue = ""
+	c.Flags().Lookup(dataDir).Usage = "data directory (default: a temporary one)"
 	c.Flags().BoolVar(&once, "once", false, "end when everything was shown, rather than stay up")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		o, err := f.options(s.err)
 		if err != nil {
 			return err
 		}
-		if !c.Flags().Changed("data") {
+		if !c.Flags().Changed(dataDir) {
 			if o.Data, err = os.MkdirTemp("", "waybill-demo-"); err != nil {
-				return fmt.Errorf("a temporary directory: %w; name one with --data", err)
+				return fmt.Errorf("a temporary directory: %w; name one with --data-dir", err)
 			}
 			defer func() { err = errors.Join(err, os.RemoveAll(o.Data)) }()
 		}

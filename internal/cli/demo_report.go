@@ -35,7 +35,7 @@ func (d *demo) report(ctx context.Context) error {
 	}
 	d.say("\n   Signatures were verified by the receivers. Digests: the SHA-256 on record of each\n   request's signed bytes, against the bytes that the receiver got.")
 	d.say("\n4. The evidence for one delivery, %s to the flaky receiver:\n", shownEvent)
-	if err := printDelivery(indented{d.out, "   "}, shown, time.Now()); err != nil {
+	if err := printDelivery(indented{d.out, "   "}, 0, shown, time.Now()); err != nil {
 		return err
 	}
 	d.look(shown)
@@ -88,10 +88,10 @@ func (d *demo) tally(ctx context.Context, r *receiver) (tally, error) {
 func (d *demo) look(shown control.DeliveryDetails) {
 	a := d.w.Addresses()
 	d.say("\n5. Look further:\n")
-	d.say("   waybill delivery list --data %s --state dead_lettered", d.w.Data())
-	d.say("   waybill delivery show --data %s %s", d.w.Data(), shown.EventID)
-	d.say("   waybill audit completeness --data %s", d.w.Data())
-	d.say("   waybill ledger verify --data %s", d.w.Data())
+	d.say("   waybill delivery list --data-dir %s --state dead_lettered", d.w.Data())
+	d.say("   waybill delivery show --data-dir %s %s", d.w.Data(), shown.EventID)
+	d.say("   waybill audit completeness --data-dir %s", d.w.Data())
+	d.say("   waybill ledger verify --data-dir %s", d.w.Data())
 	d.say("   curl 'http://%s/v1/deliveries/%s?endpoint=%s'", a.HTTP, shown.EventID, shown.EndpointID)
 	if a.ClickHouseHTTP != "" {
 		d.say("   %s", curl(a.ClickHouseHTTP,

@@ -54,7 +54,7 @@ docs/watchdog.md explains each code.`,
   waybill doctor --nats-url nats://nats.internal:4222 --nats-monitor http://nats.internal:8222 -o json`,
 		Args: process.NoArgs,
 	}
-	f.target.bind(c.Flags(), "data")
+	f.target.bind(c.Flags())
 	f.out.bind(c.Flags())
 	c.Flags().IntVar(&f.partitions, "partitions", 0, "partitions of DELIVERIES and RETRY (default: as many as the server has, or 1)")
 	c.Flags().StringVar(&f.monitor, "nats-monitor", "", "address of the NATS server's monitoring, to see how it syncs (default: as waybill up says)")
@@ -74,7 +74,7 @@ func (f *doctorFlags) run(ctx context.Context, s stdio) error {
 	if f.out == "json" {
 		err = printJSON(s.out, checks)
 	} else {
-		err = printChecks(s, checks)
+		err = printChecks(s, f.out, checks)
 	}
 	if err != nil {
 		return err
@@ -232,13 +232,13 @@ func (f *doctorFlags) sync(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-func printChecks(s stdio, checks []watchdog.Check) error {
-	t := table{header: []string{"CHECK", "STATE", "DETAIL"}}
+func printChecks(s stdio, out format, checks []watchdog.Check) error {
+	t := table{header: []string{"CHECK", "STATE", "DETAIL"}, flow: true}
 	for _, c := range checks {
 		t.add(c.Name, string(c.State), c.Detail)
 		if c.State != watchdog.OK {
 			t.note(strings.TrimSpace(string(c.Code) + " → " + c.Next))
 		}
 	}
-	return t.write(s.out, "nothing was looked at")
+	return t.show(s, out, "nothing was looked at")
 }

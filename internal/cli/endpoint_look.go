@@ -58,11 +58,12 @@ func printEndpoints(s stdio, out format, list []control.Endpoint) error {
 	if out == "json" {
 		return printJSON(s.out, append([]control.Endpoint{}, list...))
 	}
-	t := table{header: []string{"ENDPOINT", "TENANT", "STATE", "TYPES", "URL"}}
+	t := table{header: []string{"ENDPOINT", "TENANT", "STATE", "TYPES", "URL"},
+		wide: []string{"TENANT"}, clip: []string{"TYPES", "URL"}}
 	for _, e := range list {
 		t.add(e.ID, e.Tenant, string(e.State), clip(typesText(e.Types), 30), clip(e.URL, 60))
 	}
-	return t.write(s.out, "no endpoints; make one with: waybill endpoint create")
+	return t.show(s, out, "no endpoints; make one with: waybill endpoint create")
 }
 
 func printEndpoint(s stdio, out format, e control.Endpoint) error {

@@ -54,7 +54,7 @@ for all others.`,
 			if f.out == "json" {
 				return printJSON(s.out, list)
 			}
-			if err := printEscalations(s, list); err != nil {
+			if err := printEscalations(s, f.out, list); err != nil {
 				return err
 			}
 			return warnUncovered(ctx, s, ctl)
@@ -63,16 +63,30 @@ for all others.`,
 	return c
 }
 
-func printEscalations(s stdio, list []control.Escalation) error {
-	t := table{header: []string{"INCIDENT", "STATE", "TENANT", "POLICY", "DEAD LETTERS", "OPENED AT", "TOLD AT", "STEP", "BY"}}
+func printEscalations(s stdio, out format, list []control.Escalation) error {
+	t := table{header: []string{"INCIDENT", "STATE", "ABOUT", "COUNT", "TOLD AT", "BY", "TENANT", "POLICY", "OPENED AT", "STEP"},
+		wide: []string{"STEP", "OPENED AT", "POLICY", "TENANT", "BY", "TOLD AT"}, clip: []string{"BY"}}
 	for _, e := range list {
 		told := moment(e.ToldAt)
 		if told == "" {
 			told = "NOBODY TOLD"
 		}
-		t.add(e.ID, string(e.State), e.Tenant, e.Policy, fmt.Sprint(e.Count), moment(e.OpenedAt), told, fmt.Sprint(e.Step), e.AckedBy)
+		t.add(e.ID, string(e.State), about(e), fmt.Sprint(e.Count), told, e.AckedBy, e.Tenant, e.Policy, moment(e.OpenedAt), fmt.Sprint(e.Step))
 	}
-	return t.write(s.out, "no incidents match")
+	return t.show(s, out, "no incidents match")
+}
+
+// about says in a column what an incident is about.
+func about(e control.Escalation) string {
+	switch {
+	case e.Scope == escalation.OneEndpoint:
+		return e.First.EndpointID
+	case len(e.Endpoints) > 0:
+		return fmt.Sprintf("%d endpoints", len(e.Endpoints))
+	case e.First.Kind == record.OperatorAction:
+		return "alarms"
+	}
+	return "rejected events"
 }
 
 func escalationShow(s stdio) *cobra.Command {
@@ -154,12 +168,13 @@ func printEscalation(s stdio, out format, e control.Escalation) error {
 	if _, err := fmt.Fprintln(s.out); err != nil {
 		return err
 	}
-	t := table{header: []string{"STEP", "CHANNEL", "TOLD AT", "TRIES", "LAST OUTCOME", "NEXT TRY"}}
+	t := table{header: []string{"STEP", "CHANNEL", "TOLD AT", "TRIES", "LAST OUTCOME", "NEXT TRY"},
+		wide: []string{"TRIES", "TOLD AT"}}
 	for _, r := range e.Channels {
 		t.add(fmt.Sprint(r.Step), r.Channel, moment(r.ToldAt), fmt.Sprint(r.Tries), r.Outcome, moment(r.TryAt))
 		t.note(r.Error)
 	}
-	return t.write(s.out, "no channel was tried yet")
+	return t.show(s, out, "no channel was tried yet")
 }
 
 // counts lists the names with their numbers, the most frequent first.

@@ -220,7 +220,8 @@ func printPolicies(s stdio, out format, list []control.EscalationPolicy) error {
 	if out == "json" {
 		return printJSON(s.out, list)
 	}
-	t := table{header: []string{"NAME", "PRIORITY", "TENANTS", "TYPES", "REASONS", "STEPS", "REPEAT", "MAX", "WINDOW"}}
+	t := table{header: []string{"NAME", "PRIORITY", "TENANTS", "TYPES", "REASONS", "STEPS", "REPEAT", "MAX", "WINDOW"},
+		wide: []string{"WINDOW", "MAX", "REPEAT", "REASONS", "TENANTS", "PRIORITY"}, clip: []string{"TENANTS", "TYPES", "REASONS", "STEPS"}}
 	for _, p := range list {
 		var steps []string
 		for _, st := range p.Steps {
@@ -232,7 +233,7 @@ func printPolicies(s stdio, out format, list []control.EscalationPolicy) error {
 		}
 		t.add(p.Name, fmt.Sprint(p.Priority), anyOf(p.Tenants), anyOf(p.Types), anyOf(p.Reasons), strings.Join(steps, " "), repeat, p.MaxDuration.String(), p.Window.String())
 	}
-	return t.write(s.out, "no escalation policies")
+	return t.show(s, out, "no escalation policies")
 }
 
 func anyOf(list []string) string {

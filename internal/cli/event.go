@@ -40,18 +40,18 @@ func eventPublish(s stdio) *cobra.Command {
 owed to every endpoint that subscribes to its type. Publishing the same event
 under the same id again is recognised and changes nothing.
 
-The bytes of --data are passed on as they are. With --ndjson, --data holds whole
+--data is the event's data, its payload; its bytes are passed on as they are. The
+data directory of waybill up is --data-dir, as on every command. With --ndjson, --data holds whole
 events, one JSON object a line ({"id","type","timestamp","data"} and optionally
 deliver_by and subject); all are checked before the first is published.`,
 		Example: `  waybill event publish --type order.paid --data '{"order":"o_17"}'
   waybill event publish --tenant acme --type lab_result.critical --id lab-4711 --data @result.json --deliver-by 30m
   generate-events | waybill event publish --ndjson --data -`,
 	}
-	f.target.bind(c.Flags(), "data-dir")
+	f.target.bind(c.Flags())
 	f.out.bind(c.Flags())
 	c.Flags().StringVar(&f.eventType, "type", "", "event type, such as order.paid")
-	c.Flags().StringVar(&f.data, "data", "", "the event's data: JSON, @FILE, or - for standard input")
-	process.SetEnv(c.Flags(), "data", "") // WAYBILL_DATA is the data directory
+	bindPayload(c.Flags(), &f.data, "the event's data (its payload): JSON, @FILE, or - for standard input")
 	c.Flags().StringVar(&f.tenant, "tenant", control.DefaultTenant, "owner of the event")
 	c.Flags().StringVar(&f.id, "id", "", "id of the event, stable for ever (default: one is made)")
 	c.Flags().StringVar(&f.timestamp, "timestamp", "", "when the fact happened, RFC 3339 (default: now)")
@@ -92,7 +92,7 @@ func (f *publishFlags) event(s stdio, now time.Time) ([]byte, error) {
 		return nil, err
 	}
 	if data = trimJSON(data); !json.Valid(data) {
-		return nil, process.Usagef("--data is not one JSON value; quote text as JSON, or name a file with @FILE")
+		return nil, notPayload(f.data)
 	}
 	var deliverBy string
 	if f.deliverBy != "" {

@@ -67,6 +67,11 @@ func (f *publishFlags) publishMany(c *cobra.Command, s stdio) error {
 	if f.data == "" {
 		return missing("data", "@events.ndjson")
 	}
+	if f.data != "-" && !strings.HasPrefix(f.data, "@") {
+		if info, err := os.Stat(f.data); err == nil && (info.IsDir() || info.Mode().IsRegular()) {
+			return notPayload(f.data)
+		}
+	}
 	b, err := readData(s.in, f.data, maxNDJSON)
 	if err != nil {
 		return err

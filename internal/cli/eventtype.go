@@ -136,7 +136,8 @@ func printEventTypes(s stdio, out format, list []control.EventType) error {
 	if out == "json" {
 		return printJSON(s.out, append([]control.EventType{}, list...))
 	}
-	t := table{header: []string{"PATTERN", "TENANT", "DELIVER WITHIN", "POLICY"}}
+	t := table{header: []string{"PATTERN", "TENANT", "DELIVER WITHIN", "POLICY"},
+		wide: []string{"TENANT"}, clip: []string{"PATTERN", "POLICY"}}
 	for _, e := range list {
 		within, policy := "", ""
 		if e.DeliverWithin > 0 {
@@ -150,7 +151,7 @@ func printEventTypes(s stdio, out format, list []control.EventType) error {
 		}
 		t.add(e.Pattern, e.Tenant, within, clip(policy, 60))
 	}
-	return t.write(s.out, "nothing is set for any event type; set something with: "+eventTypeExample)
+	return t.show(s, out, "nothing is set for any event type; set something with: "+eventTypeExample)
 }
 
 func printEventType(s stdio, out format, e control.EventType) error {

@@ -51,7 +51,7 @@ With --strict, a sure warning makes the exit status 1.`,
 		Example: "  " + lintExample + "\n  waybill event-type lint --events 500 -o json",
 		Args:    process.AtMostOneArg("pattern of event types", lintExample),
 	}
-	f.target.bind(c.Flags(), "data")
+	f.target.bind(c.Flags())
 	f.out.bind(c.Flags())
 	c.Flags().StringVar(&f.sample, "sample", "", "look at this payload, a JSON file or - for standard input, instead of EVENTS")
 	c.Flags().StringVar(&f.tenant, "tenant", "", "events of this tenant only")
@@ -165,7 +165,8 @@ func (f *lintFlags) print(s stdio, r lintReport) error {
 	if f.out == "json" {
 		return printJSON(s.out, r)
 	}
-	t := table{header: []string{"TYPE", "PATH", "KIND", "SURE", "EVENTS", "WHY"}}
+	t := table{header: []string{"TYPE", "PATH", "KIND", "SURE", "EVENTS", "WHY"},
+		wide: []string{"EVENTS"}, flow: true}
 	for _, w := range r.Warnings {
 		sure := "yes"
 		if !w.Sure {
@@ -175,7 +176,7 @@ func (f *lintFlags) print(s stdio, r lintReport) error {
 		t.note(w.Advice)
 	}
 	if r.Looked == 0 {
-		return t.write(s.out, "no event was looked at: there is none of this type and tenant among the newest in EVENTS; check the name, or ask with a higher --events")
+		return t.show(s, f.out, "no event was looked at: there is none of this type and tenant among the newest in EVENTS; check the name, or ask with a higher --events")
 	}
-	return t.write(s.out, counted.Of(r.Looked, "event", "events")+" looked at: nothing that looks like personal data or secrets")
+	return t.show(s, f.out, counted.Of(r.Looked, "event", "events")+" looked at: nothing that looks like personal data or secrets")
 }

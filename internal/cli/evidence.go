@@ -49,7 +49,7 @@ is left out, and the file says so.`,
   waybill evidence export order-17 --tenant acme --endpoint ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --wait 2m > evidence.json`,
 		Args: process.OneArg("event id", "waybill evidence export order-17 --out order-17.evidence.json"),
 	}
-	f.target.bind(c.Flags(), "data")
+	f.target.bind(c.Flags())
 	f.out.bind(c.Flags())
 	c.Flags().StringVar(&f.tenant, "tenant", "", "owner of the event (default: whoever has an event of this id)")
 	c.Flags().StringVar(&f.endpoint, "endpoint", "", "the delivery to this endpoint only")

@@ -65,7 +65,7 @@ the file is verified first and the page says so; without, it says that it was no
 		case out == "json":
 			err = printJSON(s.out, map[string]any{"report": r, "records": shownFacts(r.Facts)})
 		default:
-			err = printStory(s.out, args[0], r)
+			err = printStory(s.out, s.room(out), args[0], r)
 		}
 		if err == nil && len(r.Problems) > 0 {
 			err = fmt.Errorf("%s is not as it was written: %s; see: waybill evidence verify %s --key KEY", args[0], printable(r.Problems[0]), args[0])
@@ -89,7 +89,7 @@ func shownFacts(facts []evidence.Fact) []shownFact {
 	return out
 }
 
-func printStory(w io.Writer, file string, r *evidence.Report) error {
+func printStory(w io.Writer, room int, file string, r *evidence.Report) error {
 	var f fields
 	f.add("file", file)
 	f.add("event", r.Subject.EventID)
@@ -101,7 +101,9 @@ func printStory(w io.Writer, file string, r *evidence.Report) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	if err := timeline(r.Facts).write(w, "no records"); err != nil {
+	times := timeline(r.Facts)
+	times.room = room
+	if err := times.write(w, "no records"); err != nil {
 		return err
 	}
 	for i := range r.Story.Deliveries {
@@ -114,7 +116,9 @@ func printStory(w io.Writer, file string, r *evidence.Report) error {
 		for _, a := range d.Attempts {
 			attempts = append(attempts, a.Record)
 		}
-		if err := attemptTable(attempts).write(w, ""); err != nil {
+		t := attemptTable(attempts)
+		t.room = room
+		if err := t.write(w, ""); err != nil {
 			return err
 		}
 	}
@@ -136,7 +140,7 @@ func timeline(facts []evidence.Fact) *table {
 			break
 		}
 	}
-	t := &table{header: []string{"TIME (UTC)", "AFTER", "RECORD", "WHAT", "ENDPOINT"}}
+	t := &table{header: []string{"TIME (UTC)", "AFTER", "RECORD", "WHAT", "ENDPOINT"}, wide: []string{"AFTER", "RECORD"}, clip: []string{"WHAT"}}
 	for _, f := range facts {
 		after := ""
 		if f.Role == evidence.OfEvent {

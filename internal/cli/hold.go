@@ -152,11 +152,12 @@ func printHolds(s stdio, out format, list []custody.Hold) error {
 	if out == "json" {
 		return printJSON(s.out, append([]custody.Hold{}, list...))
 	}
-	t := table{header: []string{"HOLD", "COVERS", "SINCE", "BY", "REASON", "RELEASED"}}
+	t := table{header: []string{"HOLD", "COVERS", "SINCE", "BY", "REASON", "RELEASED"},
+		wide: []string{"RELEASED", "BY", "SINCE", "REASON"}, clip: []string{"REASON"}}
 	for _, h := range list {
 		t.add(h.ID, h.Covers(), moment(h.AddedAt), h.Actor, h.Reason, moment(h.Released))
 	}
-	return t.write(s.out, "no legal hold")
+	return t.show(s, out, "no legal hold")
 }
 
 const aHold = "hold_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"

@@ -83,7 +83,7 @@ type keyFileFlags struct {
 func (f *keyFileFlags) bind(c *cobra.Command) {
 	f.out.bind(c.Flags())
 	c.Flags().StringVar(&f.path, "secrets-key-file", "", "the key file (default: DATA/keys/secrets.key)")
-	c.Flags().StringVar(&f.data, "data", defaultData, "data directory of waybill up")
+	bindDataDir(c.Flags(), &f.data, "data directory of waybill up")
 }
 
 func (f *keyFileFlags) file() string {
@@ -152,7 +152,7 @@ func (f *keyFileFlags) print(s stdio) error {
 		}
 		t.add(id, use)
 	}
-	return t.write(s.out, "no keys")
+	return t.show(s, f.out, "no keys")
 }
 
 const resealLong = `Encrypt the secrets of every endpoint and every channel under the newest key, each

@@ -33,7 +33,7 @@ Streams and keys are backed up apart: see docs/backup.md.`,
 			"  waybill ledger backup --clickhouse clickhouse://backup:PASSWORD@ch:9000/waybill --to \"Disk('backups', 'ledger')\"",
 		Args: process.NoArgs,
 	}
-	t.bind(c.Flags(), "data")
+	t.bind(c.Flags())
 	out.bind(c.Flags())
 	c.Flags().StringVar(&to, "to", "", "where to: a directory, or a destination in ClickHouse's words (required)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -108,11 +108,11 @@ directory that nothing runs on. Records that are there are never replaced: move
 DATA/clickhouse away first. At the next start the ledger sink reads what the backup
 lacks from LEDGER; what that lacks too becomes a ledger.gap on record, and an alarm.
 A server of yours restores with RESTORE DATABASE: see docs/backup.md.`,
-		Example: "  waybill ledger restore --from /backups/ledger-2026-08-19 --data ./waybill-data",
+		Example: "  waybill ledger restore --from /backups/ledger-2026-08-19 --data-dir ./waybill-data",
 		Args:    process.NoArgs,
 	}
 	out.bind(c.Flags())
-	c.Flags().StringVar(&data, "data", defaultData, "data directory of waybill up, which must not run")
+	bindDataDir(c.Flags(), &data, "data directory of waybill up, which must not run")
 	c.Flags().StringVar(&from, "from", "", "directory that waybill ledger backup made (required)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := out.check(); err != nil {

@@ -97,7 +97,7 @@ checkpoints, in the form that --key takes as a file. The private keys are not sh
 		Example: "  waybill ledger key show > ledger.pub\n  waybill ledger key show --checkpoint-key /etc/waybill/checkpoint.key -o json | jq -r '.keys[0].verifier'",
 	}
 	f.bind(c)
-	c.Flags().StringVar(&data, "data", defaultData, "data directory of waybill up")
+	bindDataDir(c.Flags(), &data, "data directory of waybill up")
 	c.RunE = func(*cobra.Command, []string) error {
 		if err := f.out.check(); err != nil {
 			return err
@@ -146,7 +146,7 @@ ones out of use with: waybill ledger key retire`,
 		Example: "  waybill ledger key rotate --reason 'yearly rotation'\n  waybill ledger key rotate --checkpoint-key /etc/waybill/checkpoint.key --nats-url nats://nats.internal:4222",
 	}
 	f.bind(c)
-	t.bind(c.Flags(), "data")
+	t.bind(c.Flags())
 	bindActor(c.Flags(), &actor)
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -187,7 +187,7 @@ be verified. What runs takes the file up by itself.`,
 		Example: "  waybill ledger key retire",
 	}
 	f.bind(c)
-	c.Flags().StringVar(&data, "data", defaultData, "data directory of waybill up")
+	bindDataDir(c.Flags(), &data, "data directory of waybill up")
 	c.RunE = func(*cobra.Command, []string) error {
 		if err := f.out.check(); err != nil {
 			return err

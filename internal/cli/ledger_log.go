@@ -61,7 +61,7 @@ Merkle root over its records, with who cosigned it. --out keeps the signed note
 in a file, for: waybill ledger verify --checkpoint`,
 		Example: "  waybill ledger checkpoint show\n  waybill ledger checkpoint show --out monday.txt\n  waybill ledger checkpoint show -o json | jq -r .note",
 	}
-	t.bind(c.Flags(), "data")
+	t.bind(c.Flags())
 	out.bind(c.Flags())
 	c.Flags().StringVar(&path, "out", "", "file to write the signed note to, with its cosignatures (default: none)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -98,7 +98,7 @@ func ledgerCheckpointList(s stdio) *cobra.Command {
 		Long:    "List checkpoints, the latest first, with how many have cosigned and timestamped each.",
 		Example: "  waybill ledger checkpoint list --limit 100 -o json",
 	}
-	t.bind(c.Flags(), "data")
+	t.bind(c.Flags())
 	out.bind(c.Flags())
 	c.Flags().IntVar(&limit, "limit", 20, "how many, 1 to 100000")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -112,11 +112,12 @@ func ledgerCheckpointList(s stdio) *cobra.Command {
 		if out == "json" {
 			return printJSON(s.out, append([]checkpointView{}, list...))
 		}
-		table := table{header: []string{"SIZE", "SIGNED", "ROOT", "WITNESSES", "TIMESTAMPS"}}
+		table := table{header: []string{"SIZE", "SIGNED", "ROOT", "WITNESSES", "TIMESTAMPS"},
+			wide: []string{"TIMESTAMPS", "WITNESSES"}}
 		for _, c := range list {
 			table.add(fmt.Sprint(c.Size), moment(c.At), c.Root.String(), fmt.Sprint(c.count(ledger.WitnessSignature)), fmt.Sprint(c.count(ledger.TimestampSignature)))
 		}
-		return table.write(s.out, "no checkpoint is signed yet")
+		return table.show(s, out, "no checkpoint is signed yet")
 	}
 	return c
 }

@@ -65,7 +65,7 @@ can be verified. Interrupted, run it again. docs/custody.md says more.`,
   waybill ledger retire --before 2019-01 --confirm --actor ann@example.com --reason 'yearly retirement'`,
 		Args: process.NoArgs,
 	}
-	f.target.bind(c.Flags(), "data")
+	f.target.bind(c.Flags())
 	f.out.bind(c.Flags())
 	c.Flags().StringVar(&f.olderThan, "older-than", "7y", "months that ended longer ago than this: years (7y) or months (84m)")
 	c.Flags().StringVar(&f.before, "before", "", "months before this one instead, such as 2019-01")
@@ -141,7 +141,7 @@ func printPlan(s stdio, out format, plan []custody.Candidate, really bool) error
 	if out == "json" {
 		return printJSON(s.out, plan)
 	}
-	t := table{header: []string{"MONTH", "RECORDS", "WHAT", "WHY"}}
+	t := table{header: []string{"MONTH", "RECORDS", "WHAT", "WHY"}, flow: true}
 	for _, c := range plan {
 		what := "would go"
 		switch {
@@ -154,7 +154,7 @@ func printPlan(s stdio, out format, plan []custody.Candidate, really bool) error
 		}
 		t.add(c.Month, strconv.FormatUint(c.Records, 10), what, c.Kept)
 	}
-	if err := t.write(s.out, "no month is old enough"); err != nil || really || len(plan) == 0 {
+	if err := t.show(s, out, "no month is old enough"); err != nil || really || len(plan) == 0 {
 		return err
 	}
 	_, err := fmt.Fprintln(s.out, "nothing was dropped; to do it: --confirm --actor WHO --reason WHY")

@@ -72,11 +72,11 @@ func printRoles(s stdio, out format, database string, sql, xml bool) error {
 		}
 		return printJSON(s.out, list)
 	}
-	t := table{header: []string{"ROLE", "PURPOSE"}}
+	t := table{header: []string{"ROLE", "PURPOSE"}, flow: true}
 	for _, r := range roles.All() {
 		t.add(r.Name, r.Purpose)
 	}
-	return t.write(s.out, "")
+	return t.show(s, out, "")
 }
 
 func ledgerDSN(s stdio) *cobra.Command {
@@ -92,7 +92,7 @@ machine asks as an analyst, as user "default".`,
 		Example: "  waybill ledger dsn --role analyst\n  waybill ledger dsn --role auditor --http",
 		Args:    process.NoArgs,
 	}
-	t.bind(c.Flags(), "data")
+	t.bind(c.Flags())
 	out.bind(c.Flags())
 	c.Flags().StringVar(&role, "role", roles.Analyst, roles.Names())
 	c.Flags().BoolVar(&overHTTP, "http", false, "the address of the HTTP interface instead")

@@ -54,7 +54,7 @@ Exit status: 0 good, 1 something is wrong, 2 wrong use.`,
   waybill ledger verify --key ledger.pub --state verify.state   # after Ctrl-C, the same command goes on`,
 		Args: process.NoArgs,
 	}
-	f.target.bind(c.Flags(), "data")
+	f.target.bind(c.Flags())
 	f.out.bind(c.Flags())
 	c.Flags().StringSliceVar(&f.keys, "key", nil, "verifier key of the ledger (NAME+HASH+BASE64), or a file of them; of a witness too; repeatable, comma-separated")
 	c.Flags().StringSliceVar(&f.checkpoints, "checkpoint", nil, "file with a checkpoint that was kept elsewhere; repeatable, comma-separated")

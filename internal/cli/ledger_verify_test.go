@@ -134,7 +134,7 @@ func TestWrongUseOfVerifyIsSaidInOneLine(t *testing.T) {
 		{[]string{"--from", "5", "--state", "s"}, "whole ledger"},
 		{[]string{"--state", bad, "--clickhouse", "clickhouse://127.0.0.1:1/waybill"}, "remove it to begin anew"},
 		{[]string{"--workers", "-1"}, "want 1 to 256"},
-		{[]string{"-o", "yaml"}, "want table or json"},
+		{[]string{"-o", "yaml"}, "want table, wide or json"},
 	} {
 		code, _, errs := run(t, "", append([]string{"ledger", "verify"}, c.args...)...)
 		if code != 2 || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {

@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/mattn/go-runewidth"
 	"github.com/spf13/pflag"
 
 	"github.com/waybill-dev/waybill/internal/process"
@@ -18,12 +17,12 @@ import (
 type format string
 
 func (f *format) bind(flags *pflag.FlagSet) {
-	flags.StringVarP((*string)(f), "output", "o", "table", "table or json")
+	flags.StringVarP((*string)(f), "output", "o", "table", "table, wide (every column, whatever the terminal's width) or json")
 }
 
 func (f format) check() error {
-	if f != "table" && f != "json" {
-		return process.Usagef("--output %q: want table or json", string(f))
+	if f != "table" && f != "wide" && f != "json" {
+		return process.Usagef("--output %q: want table, wide or json", string(f))
 	}
 	return nil
 }
@@ -34,76 +33,6 @@ func printJSON(w io.Writer, v any) error {
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
-}
-
-// table is rows under a header, aligned by display width, so that wide
-// characters keep the columns straight.
-type table struct {
-	header []string
-	rows   [][]string
-	notes  map[int][]string // of the row with this index, each on a line of its own
-}
-
-const (
-	columnGap  = "  "
-	noteIndent = "     "
-)
-
-// width measures what a terminal shows, whatever the locale of this process:
-// tables look the same everywhere.
-func width() *runewidth.Condition { return &runewidth.Condition{StrictEmojiNeutral: true} }
-
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
-
-// note adds a line under the row that was added last; "" adds none.
-func (t *table) note(text string) {
-	if text == "" || text == "-" {
-		return
-	}
-	if t.notes == nil {
-		t.notes = map[int][]string{}
-	}
-	t.notes[len(t.rows)-1] = append(t.notes[len(t.rows)-1], text)
-}
-
-// write prints the table, or nothing but instead when it has no rows.
-func (t *table) write(w io.Writer, instead string) error {
-	if len(t.rows) == 0 {
-		_, err := fmt.Fprintln(w, instead)
-		return err
-	}
-	lines := make([][]string, 0, len(t.rows)+1)
-	lines = append(lines, t.header)
-	for _, r := range t.rows {
-		clean := make([]string, len(r))
-		for i, c := range r {
-			clean[i] = printable(c)
-		}
-		lines = append(lines, clean)
-	}
-	cells := width()
-	widths := make([]int, len(t.header))
-	for _, l := range lines {
-		for i, c := range l {
-			widths[i] = max(widths[i], cells.StringWidth(c))
-		}
-	}
-	var b strings.Builder
-	for n, l := range lines {
-		var line strings.Builder
-		for i, c := range l {
-			line.WriteString(c)
-			if i < len(l)-1 {
-				line.WriteString(strings.Repeat(" ", widths[i]-cells.StringWidth(c)) + columnGap)
-			}
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-		for _, note := range t.notes[n-1] {
-			b.WriteString(noteIndent + printable(note) + "\n")
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 // fields are "name  value" lines; those without a value are left out.

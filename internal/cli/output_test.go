@@ -72,7 +72,7 @@ func TestTables(t *testing.T) {
 		"escalations": func(s stdio) error {
 			unheard := someIncident()
 			unheard.ID, unheard.ToldAt, unheard.Told, unheard.AckedBy, unheard.State = "inc_2", time.Time{}, false, "", escalation.Open
-			return printEscalations(s, []control.Escalation{someIncident(), unheard})
+			return printEscalations(s, "table", []control.Escalation{someIncident(), unheard})
 		},
 		"escalation_alarm": func(s stdio) error {
 			alarm := someIncident()
@@ -101,11 +101,11 @@ func TestTables(t *testing.T) {
 		"deliveries": func(s stdio) error {
 			return printDeliveries(s, "table", []control.Delivery{someDelivery().Delivery})
 		},
-		"delivery": func(s stdio) error { return printDelivery(s.out, someDelivery(), at(59)) },
+		"delivery": func(s stdio) error { return printDelivery(s.out, 0, someDelivery(), at(59)) },
 		"delivery_put_off": func(s stdio) error {
 			d := someDelivery()
 			d.State, d.DeadLetteredAt, d.Reason, d.NextAttemptAt, d.History = control.StatePending, time.Time{}, "", at(13), d.History[:1]
-			return printDelivery(s.out, d, at(59))
+			return printDelivery(s.out, 0, d, at(59))
 		},
 		"event": func(s stdio) error {
 			return printEvent(s, "table", control.EventDetails{EventRecord: control.EventRecord{ID: "e1", Tenant: "acme", Type: "order.paid",

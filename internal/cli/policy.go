@@ -81,7 +81,7 @@ func printTerms(s stdio, out format, t control.Terms) error {
 		}
 		rows.add(strconv.Itoa(p.Attempt), p.Earliest.String(), p.Latest.String(), note)
 	}
-	if err := rows.write(s.out, "no attempt: the whole time is reserved for telling a human"); err != nil {
+	if err := rows.show(s, out, "no attempt: the whole time is reserved for telling a human"); err != nil {
 		return err
 	}
 	switch {

@@ -110,5 +110,5 @@ func printRedacted(s stdio, out format, r redactResult) error {
 	for _, p := range r.Removed {
 		t.add(string(p.Kind), p.What, strconv.Itoa(p.Start), strconv.Itoa(p.Bytes))
 	}
-	return t.write(s.out, "nothing was removed")
+	return t.show(s, out, "nothing was removed")
 }

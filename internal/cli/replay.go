@@ -61,12 +61,12 @@ func printReplay(s stdio, out format, r control.Replay) error {
 	if _, err := fmt.Fprintf(s.out, "%s  replays %s to %s; follow it with: waybill delivery show %s\n", r.ID, r.EventID, counted.Of(len(r.Targets), "endpoint", "endpoints"), r.EventID); err != nil {
 		return err
 	}
-	t := table{header: []string{"ENDPOINT", "REPLAYED", "WHY NOT"}}
+	t := table{header: []string{"ENDPOINT", "REPLAYED", "WHY NOT"}, flow: true}
 	for _, id := range r.Targets {
 		t.add(id, "yes", "")
 	}
 	for _, sk := range r.Skipped {
 		t.add(sk.EndpointID, "no", sk.Reason)
 	}
-	return t.write(s.out, "")
+	return t.show(s, out, "")
 }

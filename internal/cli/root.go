@@ -25,6 +25,7 @@ func New(in io.Reader, out, err io.Writer) *cobra.Command {
 in a ledger that can be queried and verified.
 
 Every flag is also an environment variable: --nats-url is WAYBILL_NATS_URL.
+How a command finds the deployment: waybill help connection.
 Exit status: 0 done, 1 failed, 2 wrong use.`,
 		Example: `  waybill demo                    # see it work, in a minute
   waybill up                      # run everything on this machine
@@ -58,7 +59,9 @@ Exit status: 0 done, 1 failed, 2 wrong use.`,
 		streamsCommand(s),
 		holdCommand(s),
 		doctorCommand(s),
+		connectionTopic(),
 	)
+	root.SetUsageFunc(usage)
 	return root
 }
 

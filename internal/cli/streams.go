@@ -29,7 +29,7 @@ type streamsFlags struct {
 }
 
 func (f *streamsFlags) bind(c *cobra.Command) {
-	f.target.bind(c.Flags(), "data")
+	f.target.bind(c.Flags())
 	f.out.bind(c.Flags())
 	c.Flags().IntVar(&f.partitions, "partitions", 0, "partitions of DELIVERIES and RETRY (default: as many as the server has, or 1)")
 }
@@ -129,9 +129,9 @@ func printChanges(s stdio, out format, changes []streams.Change) error {
 	if out == "json" {
 		return printJSON(s.out, append([]streams.Change{}, changes...))
 	}
-	t := table{header: []string{"NAME", "STATE", "DIFFERENCES"}}
+	t := table{header: []string{"NAME", "STATE", "DIFFERENCES"}, flow: true}
 	for _, c := range changes {
 		t.add(c.Name, c.Action, strings.Join(c.Differences, "; "))
 	}
-	return t.write(s.out, "no streams are defined")
+	return t.show(s, out, "no streams are defined")
 }

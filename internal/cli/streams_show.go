@@ -99,10 +99,11 @@ func printStates(s stdio, out format, states []streamState) error {
 	if out == "json" {
 		return printJSON(s.out, states)
 	}
-	t := table{header: []string{"NAME", "MESSAGES", "BYTES", "IN HAND", "FIRST", "LAST", "LAST AT"}}
+	t := table{header: []string{"NAME", "MESSAGES", "BYTES", "IN HAND", "FIRST", "LAST", "LAST AT"},
+		wide: []string{"FIRST", "LAST", "LAST AT"}}
 	for _, st := range states {
 		t.add(st.Name, strconv.FormatUint(st.Messages, 10), strconv.FormatUint(st.Bytes, 10), strconv.Itoa(st.InHand),
 			strconv.FormatUint(st.FirstSeq, 10), strconv.FormatUint(st.LastSeq, 10), moment(st.LastTime))
 	}
-	return t.write(s.out, "no streams are defined")
+	return t.show(s, out, "no streams are defined")
 }

@@ -29,7 +29,6 @@ type target struct {
 	natsURL, natsCreds string
 	clickhouse         string
 	data, addresses    string
-	dataFlag           string // how the data directory's flag is called here
 	egressAllow        []string
 	proxy              process.Proxy     // channels that are tested are reached through it
 	redaction          process.Redaction // what of their words goes on record
@@ -49,16 +48,18 @@ func (t *target) bindEgress(f *pflag.FlagSet) {
 	f.StringSliceVar(&t.egressAllow, "egress-allow", nil, "networks (CIDR) that the dispatchers may call (default: those of the running waybill up)")
 }
 
-// bind adds the flags. A command whose own --data is something else calls
-// the directory --data-dir.
-func (t *target) bind(f *pflag.FlagSet, dataFlag string) {
-	t.dataFlag = dataFlag
+// bind adds the flags.
+func (t *target) bind(f *pflag.FlagSet) {
 	f.StringVar(&t.natsURL, "nats-url", "", "NATS servers of the deployment, comma-separated (default: those of the running waybill up)")
 	f.StringVar(&t.natsCreds, "nats-creds", "", "NATS credentials file")
 	f.StringVar(&t.clickhouse, "clickhouse", "", "ClickHouse DSN of the deployment, clickhouse://user:password@host:9000 (default: that of the running waybill up)")
-	f.StringVar(&t.data, dataFlag, defaultData, "data directory of the running waybill up")
+	bindDataDir(f, &t.data, "data directory of the running waybill up")
 	f.StringVar(&t.addresses, "addresses", "", "addresses file of the running waybill up, instead of its data directory")
-	process.SetEnv(f, dataFlag, "WAYBILL_DATA")
+	for _, name := range connection {
+		if err := f.SetAnnotation(name, connectionAnnotation, nil); err != nil {
+			panic(err) // it was added above
+		}
+	}
 }
 
 // found is where the servers are.
@@ -107,9 +108,12 @@ func (t *target) read() (allinone.Addresses, string, error) {
 		}
 		return a, "addresses file " + t.addresses, err
 	}
+	if err := checkDataDir(t.data); err != nil {
+		return allinone.Addresses{}, "", err
+	}
 	path := filepath.Join(t.data, allinone.AddressesName)
 	if !allinone.Running(t.data) {
-		return allinone.Addresses{}, "", fmt.Errorf("nothing runs on data directory %s; start it with: waybill up --data %s; or say where it runs with --%s, --addresses, or --nats-url and --clickhouse", t.data, t.data, t.dataFlag)
+		return allinone.Addresses{}, "", fmt.Errorf("nothing runs on data directory %s; start it with: waybill up --%s %s; or say where it runs with --%s, --addresses, or --nats-url and --clickhouse", t.data, dataDir, t.data, dataDir)
 	}
 	a, err := allinone.ReadAddresses(path)
 	if errors.Is(err, fs.ErrNotExist) {

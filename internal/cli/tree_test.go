@@ -3,9 +3,7 @@ package cli_test
 import (
 	"flag"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -117,6 +115,67 @@ func TestAFlagIsAnEnvironmentVariable(t *testing.T) {
 	})
 }
 
+func TestADirectoryAndAnEventsDataAreNeverTakenForEachOther(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	file := filepath.Join(dir, "order.json")
+	if err := os.WriteFile(file, []byte(`{"n":1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	publish := []string{"event", "publish", "--type", "a", "--data"}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{append(publish, dir), "the data directory of waybill up goes into --data-dir"},
+		{append(publish, "order.json"), "to send what is in it: --data @order.json"},
+		{append(publish, "not JSON"), "--data is not one JSON value; quote"},
+		{[]string{"event", "publish", "--ndjson", "--data", dir}, "goes into --data-dir"},
+		{[]string{"event", "publish", "--ndjson", "--data", file}, "--data @" + file},
+		{[]string{"delivery", "list", "--data", `{"order":"A-1"}`}, "looks like an event's data"},
+		{[]string{"delivery", "list", "--data-dir", "@order.json"}, "looks like an event's data"},
+	} {
+		code, _, errs := run(t, "", c.args...)
+		if code != process.ExitUsage || !strings.Contains(errs, c.want) {
+			t.Errorf("%q: exit %d, %q; want %q", c.args, code, errs, c.want)
+		}
+	}
+	// On every command the directory has one name, which help shows; --data is
+	// another name of it wherever it is not an event's data.
+	walk(cli.New(nil, nil, nil), func(c *cobra.Command) {
+		f := c.Flags()
+		if f.Lookup("data-dir") == nil {
+			return
+		}
+		payload := c.CommandPath() == "waybill event publish" || c.CommandPath() == "waybill audit integrity"
+		if same := f.Lookup("data") == f.Lookup("data-dir"); same == payload {
+			t.Errorf("%s: --data is the data directory: %v", c.CommandPath(), same)
+		}
+		if env := process.FlagEnv(f.Lookup("data-dir")); env != "WAYBILL_DATA" {
+			t.Errorf("%s: --data-dir is %s", c.CommandPath(), env)
+		}
+	})
+}
+
+func TestTheConnectionIsExplainedInOnePlace(t *testing.T) {
+	code, out, _ := run(t, "", "help", "connection")
+	for _, flag := range []string{"--data-dir", "--addresses", "--nats-url", "--nats-creds", "--clickhouse", "WAYBILL_ADDRESSES"} {
+		if code != process.ExitOK || !strings.Contains(out, flag) {
+			t.Errorf("exit %d, without %s: %s", code, flag, out)
+		}
+	}
+	walk(cli.New(nil, nil, nil), func(c *cobra.Command) {
+		_, where := cli.Sections(c)
+		if !where.HasFlags() {
+			return
+		}
+		_, out, _ := run(t, "", append(strings.Fields(c.CommandPath())[1:], "--help")...)
+		if !strings.Contains(out, "see: waybill help connection") || strings.Contains(out, "NATS servers of the deployment, comma-separated") {
+			t.Errorf("%s tells it again, or does not say where: %s", c.CommandPath(), out)
+		}
+	})
+}
+
 // golden compares with a file, or writes it with -update.
 func golden(t *testing.T, path, got string) {
 	t.Helper()
@@ -136,112 +195,4 @@ func golden(t *testing.T, path, got string) {
 	if got != string(want) {
 		t.Errorf("%s is stale; write it anew with: go test ./internal/cli -update\ngot:\n%s", path, got)
 	}
-}
-
-func TestTheReferenceOfCommandsIsUpToDate(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("# Commands\n\nMade from the program by `go test ./internal/cli -update`.\n" +
-		"Every flag is also an environment variable, see [configuration](configuration.md).\n" +
-		"Exit status: 0 done, 1 failed, 2 wrong use. Errors go to standard error, one line.\n")
-	walk(cli.New(nil, nil, nil), func(c *cobra.Command) {
-		b.WriteString("\n## " + c.CommandPath() + "\n\n" + c.Long + "\n")
-		if c.Runnable() {
-			b.WriteString("\n```\n" + c.UseLine() + "\n```\n")
-		}
-		b.WriteString("\nExamples:\n\n```sh\n" + strings.ReplaceAll(strings.TrimPrefix(c.Example, "  "), "\n  ", "\n") + "\n```\n")
-		if subs := subcommands(c); subs != "" {
-			b.WriteString("\n" + subs)
-		}
-		if flags := c.NonInheritedFlags().FlagUsages(); flags != "" {
-			b.WriteString("\nFlags:\n\n```\n" + trimLines(flags) + "```\n")
-		}
-	})
-	golden(t, "../../docs/cli.md", b.String())
-}
-
-func subcommands(c *cobra.Command) string {
-	var b strings.Builder
-	for _, sub := range c.Commands() {
-		if !sub.Hidden && sub.Name() != "help" && sub.Name() != "completion" {
-			b.WriteString("- `" + sub.CommandPath() + "`: " + sub.Short + "\n")
-		}
-	}
-	return b.String()
-}
-
-func trimLines(s string) string {
-	var b strings.Builder
-	for line := range strings.Lines(s) {
-		b.WriteString(strings.TrimRight(line, " \n") + "\n")
-	}
-	return b.String()
-}
-
-func TestTheReferenceOfSettingsIsUpToDate(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("# Configuration\n\nMade from the programs by `go test ./internal/cli -update`.\n" +
-		"A flag on the command line wins over its environment variable, which wins over the default.\n")
-	walk(cli.New(nil, nil, nil), func(c *cobra.Command) {
-		if c.HasSubCommands() {
-			return
-		}
-		b.WriteString("\n## " + c.CommandPath() + "\n\n| Flag | Environment variable | Default | Meaning |\n| --- | --- | --- | --- |\n")
-		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Name != "help" {
-				row(&b, "--"+f.Name, process.FlagEnv(f), f.DefValue, f.Usage)
-			}
-		})
-	})
-	mains, err := filepath.Glob("../../cmd/*/main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range mains {
-		name := filepath.Base(filepath.Dir(m))
-		if name != "waybill" && name != "waybill-clickhouse" { // the latter takes no settings from people
-			b.WriteString("\n## " + name + "\n\n" + settingsOf(t, name))
-		}
-	}
-	golden(t, "../../docs/configuration.md", b.String())
-}
-
-func row(b *strings.Builder, flag, env, value, usage string) {
-	code := func(s string) string {
-		if s == "" || s == "[]" {
-			return ""
-		}
-		return "`" + s + "`"
-	}
-	b.WriteString("| " + code(flag) + " | " + code(env) + " | " + code(value) + " | " + strings.ReplaceAll(usage, "|", `\|`) + " |\n")
-}
-
-// flagLine is a flag in what --help prints.
-var flagLine = regexp.MustCompile(`^\s+(?:-\w, )?--([\w-]+)(?: \w+)?\s{2,}(.*?)(?: \(default (.*)\))?$`)
-
-// settingsOf asks the program itself: its flags are defined in package main.
-func settingsOf(t *testing.T, name string) string {
-	t.Helper()
-	// Opened so that the test cache knows of it.
-	if _, err := os.ReadFile("../../cmd/" + name + "/main.go"); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command("go", "run", "../../cmd/"+name, "--help").Output()
-	if err != nil {
-		t.Fatalf("cmd/%s --help: %v", name, err)
-	}
-	var b strings.Builder
-	b.WriteString("| Flag | Environment variable | Default | Meaning |\n| --- | --- | --- | --- |\n")
-	rows := 0
-	for line := range strings.Lines(string(out)) {
-		m := flagLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
-		if m == nil || m[1] == "help" || m[1] == "version" {
-			continue
-		}
-		row(&b, "--"+m[1], process.EnvName(m[1]), strings.Trim(m[3], `"`), m[2])
-		rows++
-	}
-	if rows == 0 {
-		t.Fatalf("cmd/%s --help lists no flags:\n%s", name, out)
-	}
-	return b.String()
 }

@@ -28,7 +28,7 @@ type upFlags struct {
 }
 
 func (f *upFlags) bind(flags *pflag.FlagSet, level string) {
-	flags.StringVar(&f.o.Data, "data", defaultData, "data directory; made if need be, used by one process at a time")
+	bindDataDir(flags, &f.o.Data, "data directory (also: --data); made if need be, used by one process at a time")
 	flags.StringVar(&f.o.HTTP, "http", "127.0.0.1:8080", "listen address of the HTTP API")
 	flags.StringVar(&f.o.NATS, "nats", "127.0.0.1:4222", "listen address of the embedded NATS server")
 	flags.StringVar(&f.o.ClickHouseNative, "clickhouse-native", "127.0.0.1:9000", "listen address of the ledger engine's native protocol")
@@ -104,7 +104,7 @@ which is made at the first start: keep a copy of it, apart from the data. So is
 DATA/keys/checkpoint.key, with which the ledger's checkpoints are signed: give
 whoever verifies them its public half, which is printed at the start.`,
 		Example: `  waybill up
-  waybill up --data /var/lib/waybill --http 0.0.0.0:8080 --log-format json
+  waybill up --data-dir /var/lib/waybill --http 0.0.0.0:8080 --log-format json
   waybill up --egress-allow 10.20.0.0/16 --egress-allow 127.0.0.0/8
   waybill up --secrets-key-file /etc/waybill/secrets.key
   waybill up --nats-url nats://nats.internal:4222 --clickhouse clickhouse://waybill:secret@ch.internal:9000/waybill`,

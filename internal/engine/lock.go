@@ -48,7 +48,7 @@ func lockDir(ctx context.Context, l layout, wait time.Duration, log zerolog.Logg
 		case <-poll.C:
 		case <-limit.C:
 			defer file.Close()
-			return nil, fmt.Errorf("%w: %s is held by %s after %v; stop that process or choose another directory with --data", ErrInUse, l.dir, holder(file), wait)
+			return nil, fmt.Errorf("%w: %s is held by %s after %v; stop that process or choose another directory with --data-dir", ErrInUse, l.dir, holder(file), wait)
 		case <-ctx.Done():
 			_ = file.Close()
 			return nil, fmt.Errorf("waiting for %s, held by %s: %w", l.dir, holder(file), context.Cause(ctx))

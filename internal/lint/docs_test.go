@@ -87,6 +87,7 @@ func commandExists(tree *cobra.Command, line string) error {
 		word = strings.TrimRight(strings.Trim(word, `'"()`), ".,;:")
 		name, isFlag := strings.CutPrefix(word, "--")
 		switch {
+		case c == tree && word == "help": // cobra adds it when a command line is run
 		case word == "\\" || word == "…" || word == "...":
 		case isFlag:
 			name, _, _ = strings.Cut(name, "=")
