@@ -25,6 +25,8 @@ const (
 	Replays     = "REPLAYS"
 	Escalations = "ESCALATIONS"
 	Checkpoints = "CHECKPOINTS"
+	// EventIDs says which ids EVENTS holds: see internal/eventids.
+	EventIDs = "EVENT_IDS"
 
 	EndpointsBucket  = "endpoints"
 	EventTypesBucket = "event_types"
@@ -145,7 +147,27 @@ const (
 	// before, by somebody who may have died.
 	HeaderHeldSince  = "Waybill-Held-Since"
 	HeaderTracestate = "tracestate"
+	// HeaderTimeAssigned is "1" on an event whose timestamp Waybill assigned: its
+	// producer gave none, so another timestamp does not make it another event.
+	HeaderTimeAssigned = "Waybill-Time-Assigned"
+	// HeaderLastSeq and HeaderLastAt are the last event of EVENTS that a segment of
+	// EVENT_IDS covers, and when it was stored: by them a segment is recognised
+	// that speaks of events which the stream has lost.
+	HeaderLastSeq = "Waybill-Last-Seq"
+	HeaderLastAt  = "Waybill-Last-At"
 )
+
+// SegmentSubject is where the n-th segment of the ids of EVENTS is kept. epoch is
+// when EVENTS was made, in nanoseconds: a stream made anew begins anew.
+func SegmentSubject(epoch int64, n uint64) string {
+	return fmt.Sprintf("event_ids.segment.%d.%d", epoch, n)
+}
+
+// DisownedSubject is where it is kept that the event at seq was rejected because its
+// id was in use: it never comes to own the id, also when its owner has expired.
+func DisownedSubject(epoch int64, seq uint64) string {
+	return fmt.Sprintf("event_ids.disowned.%d.%d", epoch, seq)
+}
 
 // EventSubject is where a producer publishes an event.
 func EventSubject(tenant, eventType string) string { return "events." + tenant + "." + eventType }
@@ -240,7 +262,7 @@ const (
 func Ours(subject string) bool {
 	first, _, _ := strings.Cut(subject, ".")
 	switch first {
-	case "events", "deliveries", "retry", "claims", "ledger", "replays", "escalations", CheckpointsSubject, "_INBOX":
+	case "events", "deliveries", "retry", "claims", "ledger", "replays", "escalations", "event_ids", CheckpointsSubject, "_INBOX":
 		return true
 	}
 	return strings.HasPrefix(subject, "$")

@@ -30,6 +30,7 @@ puts every revision of an endpoint on record. Run any number beside each other.`
 			}
 			env.Health.Add("registry", view.Check)
 			env.Health.AddNote("registry", view.Note)
+			env.Health.Add("event ids", stage.CheckIDs)
 			if err := env.Serve(); err != nil {
 				return err
 			}

@@ -4,7 +4,6 @@
 package eventlog
 
 import (
-	"bytes"
 	"fmt"
 	"regexp"
 	"time"
@@ -77,6 +76,9 @@ func (e Entry) message() *nats.Msg {
 	m := nats.NewMsg(streams.EventSubject(e.Tenant, e.Event.Type))
 	m.Data = e.Body
 	m.Header.Set(jetstream.MsgIDHeader, e.Event.ID)
+	if e.timeAssigned {
+		m.Header[streams.HeaderTimeAssigned] = []string{"1"}
+	}
 	if e.OnlyEndpoint != "" {
 		m.Header.Set(streams.HeaderOnlyEndpoint, e.OnlyEndpoint)
 	}
@@ -101,29 +103,13 @@ func (t Trace) valid() bool {
 // traceparent is version-traceid-parentid-flags; a later version may add to it.
 var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?$`)
 
-// same says whether a stored message is this event, published before: whether
-// receivers get the same bytes. Whitespace and the order of keys around data do
-// not count. A timestamp that we assigned does not either: it is new with every
-// publish, so a producer's retry would not be recognised.
-func (e Entry) same(subject string, header nats.Header, body []byte) bool {
-	if subject != streams.EventSubject(e.Tenant, e.Event.Type) || header.Get(streams.HeaderOnlyEndpoint) != e.OnlyEndpoint {
-		return false
-	}
-	if bytes.Equal(body, e.Body) {
-		return true
-	}
-	stored, err := envelope.Parse(body)
-	if err != nil {
-		return false
-	}
-	again := e.Event
-	if e.timeAssigned {
-		again.Timestamp, again.RawTimestamp = stored.Timestamp, stored.RawTimestamp
-	}
-	return bytes.Equal(canonical(again), canonical(stored))
+// Content of the event.
+func (e Entry) Content() Content {
+	return Content{Subject: streams.EventSubject(e.Tenant, e.Event.Type), Only: e.OnlyEndpoint, TimeAssigned: e.timeAssigned, Event: e.Event}
 }
 
-func canonical(e envelope.Event) []byte {
-	e.DeliverBy = e.DeliverBy.UTC()
-	return e.AppendJSON(nil)
+// same says whether a stored message is this event, published before.
+func (e Entry) same(subject string, header nats.Header, body []byte) bool {
+	stored, err := envelope.Parse(body)
+	return err == nil && e.Content().Same(ContentOf(subject, header, stored))
 }

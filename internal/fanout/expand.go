@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/waybill-dev/waybill/internal/delivery"
+	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/registry"
@@ -16,14 +17,12 @@ import (
 	"github.com/waybill-dev/waybill/streams"
 )
 
-// Reason codes of rejected and unmatched events. They are the ledger's and never change.
+// Reason codes of unmatched events and duplicates. They are the ledger's and never
+// change. Those of rejected events are eventlog's.
 const (
-	ReasonInvalidEvent    = "invalid_event"
-	ReasonPayloadTooLarge = "payload_too_large"
-	ReasonSubjectMismatch = "subject_mismatch"
-	ReasonIDMismatch      = "id_mismatch"
 	ReasonNoSubscription  = "no_subscription"
 	ReasonEndpointUnknown = "endpoint_unknown"
+	reasonDuplicate       = "duplicate"
 )
 
 // expansion is what one event becomes: its record, the records of what is owed
@@ -47,34 +46,34 @@ type matcher interface {
 	EventTypes(tenant, eventType string) []*registry.EventType
 }
 
-// Expand decides what becomes of an event: rejected, unmatched, or accepted and
-// owed to every endpoint that matches. Pure, but for reading the registry. The
+// Expand decides what becomes of an event: rejected, a duplicate, unmatched, or
+// accepted and owed to every endpoint that matches. owner is the event to which
+// its id belongs, nil when that is itself. Pure, but for reading the registry. The
 // same message always gives records and deliveries of the same ids; what they
 // say may change with the registry, so the first record that is stored stands.
-func Expand(m stage.Message, endpoints matcher, now time.Time) expansion {
-	tenant, eventType, err := streams.ParseEventSubject(m.Subject)
-	if err == nil {
-		err = envelope.ValidateTenant(tenant)
+func Expand(m stage.Message, r reading, owner *eventlog.Owner, endpoints matcher, now time.Time) expansion {
+	switch {
+	case r.rejection != nil:
+		if r.tenant == "" {
+			r.tenant = tenantOnRecord(m.Subject)
+		}
+		return rejected(m, r.tenant, r.event, r.rejection.Reason, r.rejection.Err, now)
+	case owner != nil:
+		return repeated(m, r.tenant, r.event, owner, now)
 	}
-	if err != nil {
-		return rejected(m, tenantOnRecord(m.Subject), envelope.Event{}, ReasonSubjectMismatch, err, now)
+	return accepted(m, r.tenant, r.event, endpoints, now)
+}
+
+// repeated is an event whose id belongs to one that is stored before it: it is the
+// same event again, or another one that nobody may get under this id.
+func repeated(m stage.Message, tenant string, e envelope.Event, owner *eventlog.Owner, now time.Time) expansion {
+	if !eventlog.ContentOf(m.Subject, m.Header, e).Same(owner.Content()) {
+		return rejected(m, tenant, e, eventlog.ReasonIDInUse, fmt.Errorf(
+			"the id belongs to another event, stored before it as number %d; publish this one under an id of its own", owner.Seq), now)
 	}
-	if len(m.Data) > envelope.MaxEventBytes {
-		return rejected(m, tenant, envelope.Event{}, ReasonPayloadTooLarge,
-			fmt.Errorf("the event has %d bytes; at most %d", len(m.Data), envelope.MaxEventBytes), now)
-	}
-	e, err := envelope.Parse(m.Data)
-	if err != nil {
-		return rejected(m, tenant, envelope.Event{}, ReasonInvalidEvent, err, now)
-	}
-	if e.Type != eventType {
-		return rejected(m, tenant, e, ReasonSubjectMismatch,
-			fmt.Errorf("the subject says type %s, the event says %s", eventType, e.Type), now)
-	}
-	if id := m.Header.Get(nats.MsgIdHdr); id != "" && id != e.ID {
-		return rejected(m, tenant, e, ReasonIDMismatch, fmt.Errorf("the header %s differs from the event's id", nats.MsgIdHdr), now)
-	}
-	return accepted(m, tenant, e, endpoints, now)
+	first := eventRecord(record.EventDuplicate, m, tenant, e, now)
+	first.Reason, first.Detail = reasonDuplicate, fmt.Sprintf("the same event is stored as number %d; nothing more is owed", owner.Seq)
+	return expansion{records: []record.Record{first}}
 }
 
 func rejected(m stage.Message, tenant string, e envelope.Event, reason string, why error, now time.Time) expansion {

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-dev/waybill/internal/escalation"
+	"github.com/waybill-dev/waybill/internal/eventids"
+	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/stage"
@@ -37,6 +39,7 @@ const (
 type Options struct {
 	NC           *nats.Conn
 	View         *registry.View  // kept up to date by whoever made it
+	IDs          *eventids.Index // Optional: kept up to date by whoever made it. Nil: one of its own
 	Partitions   int             // of DELIVERIES; the same in every stage
 	Concurrency  int             // Optional: events in hand. Default 32, with Group 128.
 	DrainTimeout time.Duration   // how long a stop waits for events in hand
@@ -55,6 +58,8 @@ type Fanout struct {
 	pub      *stage.Publisher
 	ledger   *stage.Journal
 	clock    *stage.Clock
+	ids      *eventids.Index
+	stored   *eventlog.Log
 	loops    []*stage.Loop
 	events   *prometheus.CounterVec
 	owed     prometheus.Counter
@@ -107,8 +112,22 @@ func New(ctx context.Context, o Options) (*Fanout, error) {
 		return nil, err
 	}
 	f.ledger = ledger.By(f.clock)
+	if f.stored, err = eventlog.New(o.NC, 0); err != nil {
+		return nil, err
+	}
+	if f.ids = o.IDs; f.ids == nil {
+		if f.ids, err = eventids.New(o.NC, o.Log); err != nil {
+			return nil, err
+		}
+		if err := f.ids.Register(o.Metrics, "fanout"); err != nil {
+			return nil, fmt.Errorf("fanout metrics: %w", err)
+		}
+	}
 	return f, f.openLoops(ctx)
 }
+
+// CheckIDs says whether the stage has read the ids that EVENTS holds, for a readiness probe.
+func (f *Fanout) CheckIDs(ctx context.Context) error { return f.ids.Check(ctx) }
 
 func (f *Fanout) openLoops(ctx context.Context) error {
 	for _, l := range []struct {
@@ -134,12 +153,19 @@ func (f *Fanout) openLoops(ctx context.Context) error {
 
 // Run expands until ctx ends, then stops within DrainTimeout.
 func (f *Fanout) Run(ctx context.Context) error {
-	select {
-	case <-f.view.Ready(): // before it, every event would match nobody
-	case <-ctx.Done():
-		return nil
-	}
 	g := new(errgroup.Group)
+	if f.o.IDs == nil {
+		g.Go(func() error { return f.ids.Run(ctx) })
+	}
+	// Before the view is there, every event would match nobody; before the index, none
+	// would be known.
+	for _, ready := range []<-chan struct{}{f.view.Ready(), f.ids.Ready()} {
+		select {
+		case <-ready:
+		case <-ctx.Done():
+			return g.Wait()
+		}
+	}
 	g.Go(func() error { return f.clock.Run(ctx) })
 	for _, l := range f.loops {
 		g.Go(func() error { return l.Run(ctx) })
@@ -166,7 +192,12 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 	incoming := tracing.Context{Parent: m.Header.Get(streams.HeaderTraceparent), State: m.Header.Get(streams.HeaderTracestate)}
 	span := f.o.Tracer.Start("fanout", tracing.Consumer, incoming, tracing.Context{})
 	defer span.End()
-	x := Expand(m, f.view, time.Now())
+	r := read(m)
+	owner, err := f.owner(ctx, m, r)
+	if err != nil {
+		return f.later(err, m.Subject)
+	}
+	x := Expand(m, r, owner, f.view, time.Now())
 	first, mine, err := f.state(ctx, x.records[0], m.HeldSince())
 	if err != nil {
 		return f.later(err, m.Subject)
@@ -185,7 +216,7 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 		span.Failed("handed_back")
 		return f.later(err, m.Subject)
 	}
-	if err := f.tell(ctx, first); err != nil {
+	if err := errors.Join(f.disown(ctx, m, first), f.tell(ctx, first)); err != nil {
 		span.Failed("handed_back")
 		return f.later(err, m.Subject)
 	}
@@ -219,7 +250,7 @@ func alternatives(k record.Kind) []record.Kind {
 	if k == record.DeliveryOwed || k == record.DeliveryCancelled {
 		return []record.Kind{record.DeliveryOwed, record.DeliveryCancelled}
 	}
-	return []record.Kind{record.EventAccepted, record.EventUnmatched, record.EventRejected}
+	return []record.Kind{record.EventAccepted, record.EventUnmatched, record.EventRejected, record.EventDuplicate}
 }
 
 // state puts a decision on record, and returns the one that stands.

@@ -7,15 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/waybill-dev/waybill/internal/delivery"
+	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/replay"
 	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/pkg/envelope"
-	"github.com/waybill-dev/waybill/streams"
 )
 
 // replayEvent carries out a replay: it puts on record who asked and why, then
@@ -31,7 +29,7 @@ func (f *Fanout) replayEvent(ctx context.Context, m stage.Message) stage.Settlem
 		return f.later(err, req.EventID)
 	}
 	event, err := f.storedEvent(ctx, req)
-	if err != nil && !errors.Is(err, errEventGone) {
+	if err != nil && !errors.Is(err, errEventGone) && !errors.Is(err, errOtherContent) {
 		return f.later(err, req.EventID)
 	}
 	x := expandReplay(req, event, err, f.view, time.Now())
@@ -72,29 +70,39 @@ func (f *Fanout) publishReplay(ctx context.Context, m stage.Message, x expansion
 }
 
 var (
-	errEventGone  = errors.New("EVENTS no longer holds the event")
-	errNoEndpoint = errors.New("no such endpoint of this tenant")
+	errEventGone = errors.New("EVENTS no longer holds the event")
+	// errOtherContent: receivers know another event under this id.
+	errOtherContent = errors.New("the id belongs to another event")
+	errNoEndpoint   = errors.New("no such endpoint of this tenant")
 )
 
-// storedEvent reads the producer's message again.
+// storedEvent reads the producer's message again: of those under the event's id,
+// the one that receivers got.
 func (f *Fanout) storedEvent(ctx context.Context, req replay.Request) ([]byte, error) {
-	s, err := f.js.Stream(ctx, streams.Events)
-	if err != nil {
-		return nil, err
-	}
-	m, err := s.GetMsg(ctx, req.EventSeq)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
+	m, err := f.stored.Read(ctx, req.EventSeq)
+	if errors.Is(err, eventlog.ErrNotStored) {
 		return nil, errEventGone
 	}
 	if err != nil {
 		return nil, err
 	}
-	e, err := envelope.Parse(m.Data)
-	tenant, _, subjectErr := streams.ParseEventSubject(m.Subject)
-	if err != nil || subjectErr != nil || e.ID != req.EventID || tenant != req.Tenant {
+	tenant, e, rejection := eventlog.Parse(m.Subject, m.Header, m.Body)
+	if rejection != nil || e.ID != req.EventID || tenant != req.Tenant {
 		return nil, fmt.Errorf("%w: message %d is another one", errEventGone, req.EventSeq)
 	}
-	return m.Data, nil
+	if err := f.ids.Reach(ctx, m.Seq, m.StoredAt); err != nil {
+		return nil, err
+	}
+	owner, err := f.stored.Owner(ctx, f.ids, tenant, e.ID, eventlog.Latest)
+	switch {
+	case err != nil:
+		return nil, err
+	case owner == nil:
+		return nil, errEventGone // it expired between the two looks
+	case owner.Seq != m.Seq && !eventlog.ContentOf(m.Subject, m.Header, e).Same(owner.Content()):
+		return nil, fmt.Errorf("%w: number %d came first", errOtherContent, owner.Seq)
+	}
+	return owner.Body, nil
 }
 
 // expandReplay gives one replay.requested record per endpoint, and what follows
@@ -110,6 +118,8 @@ func expandReplay(req replay.Request, event []byte, gone error, endpoints matche
 			reason, why = "endpoint_deleted", errNoEndpoint
 		case ep.State == registry.Disabled:
 			reason, why = "endpoint_disabled", errors.New("the endpoint is disabled")
+		case errors.Is(gone, errOtherContent):
+			reason, why = eventlog.ReasonIDInUse, gone
 		case gone != nil:
 			reason, why = "event_expired", gone
 		}

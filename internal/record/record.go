@@ -25,6 +25,7 @@ const (
 	EventAccepted      Kind = "event.accepted"
 	EventRejected      Kind = "event.rejected"
 	EventUnmatched     Kind = "event.unmatched"
+	EventDuplicate     Kind = "event.duplicate"
 	DeliveryOwed       Kind = "delivery.owed"
 	Attempt            Kind = "attempt"
 	DeliveryDeadLetter Kind = "delivery.dead_lettered"
@@ -41,7 +42,7 @@ const (
 
 // Kinds in the order of an event's life.
 func Kinds() []Kind {
-	return []Kind{EventAccepted, EventRejected, EventUnmatched, DeliveryOwed, Attempt, DeliveryDeadLetter,
+	return []Kind{EventAccepted, EventRejected, EventUnmatched, EventDuplicate, DeliveryOwed, Attempt, DeliveryDeadLetter,
 		DeliveryCancelled, Escalation, EscalationAcked, ReplayRequested, EndpointChanged, EventTypeChanged,
 		ConformanceChecked, OperatorAction, LedgerGap}
 }
@@ -184,8 +185,8 @@ func Decode(b []byte) (Record, error) {
 // that a stage that dies and states it again is recognised: LEDGER drops the
 // second one. An attempt's id is att_ + ULID, kept in its claim.
 
-// EventRecordID identifies event.accepted, event.rejected and event.unmatched
-// alike, so that an event is on record as one of them only: by its position in
+// EventRecordID identifies event.accepted, event.rejected, event.unmatched and
+// event.duplicate alike, so that an event is on record as one of them only: by its position in
 // EVENTS and the time it was stored there, so that an event published again
 // after the dedupe window, or into a stream made anew, is a fact of its own.
 func EventRecordID(eventSeq uint64, storedAt time.Time) string {
