@@ -142,6 +142,8 @@ const (
 	// HeaderLastAttempt is the traceparent of the attempt before: the next one's
 	// span links to it. Absent: there was none, or it was not traced.
 	HeaderLastAttempt = "Waybill-Last-Attempt"
+	// HeaderRepeated is 1 when the attempt before cost nothing and is made again.
+	HeaderRepeated = "Waybill-Repeated"
 	// HeaderHeldSince, if there is one, is when somebody may first have taken the
 	// attempt that the message asks for: the message states again what was stated
 	// before, by somebody who may have died.

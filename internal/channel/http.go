@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -135,7 +136,7 @@ func (s *Sender) sendSMS(ctx context.Context, c Channel, m Message) Result {
 
 // post makes the request and sorts the answer.
 func (s *Sender) post(ctx context.Context, to string, header http.Header, body []byte) Result {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, egress.EscapeURL(to), bytes.NewReader(body))
 	if err != nil {
 		return misconfigured("the address cannot be read")
 	}

@@ -35,6 +35,10 @@ type Delivery struct {
 	Responded       bool      // some attempt of this budget got a response
 	Due             time.Time // when the next attempt may start; zero: now
 
+	// Repeated says that the attempt before met a connection that was about to
+	// end, cost nothing, and is made again: the next one is not, in turn.
+	Repeated bool
+
 	// Fifo says that the endpoint keeps order: every attempt is made from the
 	// message at the head of its own queue.
 	Fifo bool
@@ -100,6 +104,7 @@ func (d Delivery) message(subject, id string) *nats.Msg {
 		streams.HeaderReplay: d.Replay, streams.HeaderDeliverBy: formatTime(d.DeliverBy), streams.HeaderDue: formatTime(d.Due),
 		streams.HeaderTraceparent: d.Traceparent, streams.HeaderTracestate: d.Tracestate,
 		streams.HeaderTurn: formatTime(d.Turn), streams.HeaderTurnOf: formatRate(d.TurnOf),
+		streams.HeaderRepeated:    map[bool]string{true: "1"}[d.Repeated],
 		streams.HeaderOrdering:    map[bool]string{true: "fifo"}[d.Fifo],
 		streams.HeaderLastAttempt: d.LastAttempt, streams.HeaderHeldSince: formatTime(d.HeldSince),
 	} {
@@ -123,6 +128,7 @@ func Parse(h nats.Header, data []byte) (Delivery, error) {
 		Responded:   h.Get(streams.HeaderResponded) == "1",
 		Traceparent: h.Get(streams.HeaderTraceparent), Tracestate: h.Get(streams.HeaderTracestate),
 		Turn: p.time(streams.HeaderTurn, false), TurnOf: p.rate(streams.HeaderTurnOf),
+		Repeated:    h.Get(streams.HeaderRepeated) == "1",
 		Fifo:        h.Get(streams.HeaderOrdering) == "fifo",
 		LastAttempt: h.Get(streams.HeaderLastAttempt),
 		HeldSince:   p.time(streams.HeaderHeldSince, false),

@@ -87,6 +87,8 @@ type Result struct {
 
 	Outcome     Outcome
 	Class       Class
+	Again       bool   // Another attempt at once may do better: of the receiver this one says nothing.
+	ByName      bool   // With OutcomeAddressBlocked: a name was looked up and had that address.
 	Fault       bool   // With OutcomeNotSent: it will fail again until somebody mends what is ours.
 	Err         string // What went wrong, for people. No secrets, no URL, at most 300 bytes.
 	Status      int    // 0 when no response came.
@@ -108,14 +110,16 @@ type Result struct {
 
 // Facts returns what Decide needs.
 func (r Result) Facts() Facts {
-	return Facts{Outcome: r.Outcome, Status: r.Status, RetryAfter: r.RetryAfter, GotResponse: r.GotResponse}
+	return Facts{Outcome: r.Outcome, Status: r.Status, RetryAfter: r.RetryAfter, GotResponse: r.GotResponse, Again: r.Again, ByName: r.ByName}
 }
 
 // Client makes attempts. It is safe for concurrent use.
 type Client struct {
 	opts      Options
 	transport *http.Transport // Of all endpoints that connect in no way of their own.
+	oldHTTP   *http.Transport // The same for receivers that want HTTP/1.1.
 	pool      *pool           // Of those that do.
+	http1     http1Hosts
 	tokens    tokens
 	buffers   sync.Pool // Of *bodyBuffer.
 
@@ -139,7 +143,8 @@ func NewClient(o Options) *Client {
 	}
 	c := &Client{opts: o, pool: newPool(o, maxIdentities), tokens: tokens{by: map[string]*token{}},
 		buffers: sync.Pool{New: func() any { return new(bodyBuffer) }}}
-	c.transport, _ = newTransport(o, nil, nil) // It fails for an endpoint's own connection only.
+	c.transport, _ = newTransport(o, nil, nil, false) // It fails for an endpoint's own connection only.
+	c.oldHTTP, _ = newTransport(o, nil, nil, true)
 	c.closing, c.close = context.WithCancel(context.Background())
 	return c
 }
@@ -156,15 +161,20 @@ func setDefault[T comparable](v *T, d T) {
 func (c *Client) Close() {
 	c.close()
 	c.transport.CloseIdleConnections()
+	c.oldHTTP.CloseIdleConnections()
 	c.pool.close()
 }
 
 // transportOf returns the transport to use and what MUST be called after use.
-func (c *Client) transportOf(owner string, via *registry.Connection) (*http.Transport, func(), error) {
-	if via == nil {
+func (c *Client) transportOf(owner, url string, via *registry.Connection) (*http.Transport, func(), error) {
+	http1 := c.http1.has(url, c.opts.Now())
+	switch {
+	case via == nil && http1:
+		return c.oldHTTP, func() {}, nil
+	case via == nil:
 		return c.transport, func() {}, nil
 	}
-	e, err := c.pool.acquire(owner, via)
+	e, err := c.pool.acquire(owner, via, http1)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -241,7 +251,7 @@ func (c *Client) authorize(ctx context.Context, r *Request, x *exchange, res *Re
 
 // exchange makes the request and reads the answer.
 func (c *Client) exchange(ctx context.Context, cancel context.CancelFunc, r Request, x *exchange, res *Result) {
-	transport, release, err := c.transportOf(r.Owner, r.Connection)
+	transport, release, err := c.transportOf(r.Owner, r.URL, r.Connection)
 	if err != nil { // what the endpoint has of its own makes no connections
 		res.failBefore(&fault{safeText(err.Error())})
 		return
@@ -321,6 +331,15 @@ func (c *Client) failed(ctx context.Context, err error, x *exchange, r Request, 
 		}
 	}
 	res.fail(o, text)
+	switch {
+	case o == OutcomeAddressBlocked: // check has seen to addresses: this one was looked up
+		res.ByName, res.Class = true, ClassRetryable
+	case o == OutcomeConnectionReset && wantsHTTP1(err):
+		c.http1.add(r.URL, c.opts.Now())
+		res.Again, res.Err = true, "the receiver asks for HTTP/1.1 in place of HTTP/2; the next attempts use it"
+	case o == OutcomeConnectionReset && x.staleConnection():
+		res.Again, res.Err = true, "the receiver ended a connection that had served before, and answered nothing on it"
+	}
 }
 
 // newPost builds the request so that net/http cannot send it twice by itself.
@@ -337,7 +356,7 @@ func (c *Client) failed(ctx context.Context, err error, x *exchange, r Request, 
 // knows, not even for an empty body. What is left to net/http is to move an
 // HTTP/2 request to another connection before any of its frames was written.
 func (c *Client) newPost(ctx context.Context, r Request) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, egress.EscapeURL(r.URL), nil)
 	if err != nil {
 		return nil, &fault{safeText(err.Error())}
 	}

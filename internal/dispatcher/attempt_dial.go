@@ -73,8 +73,9 @@ func (e *tlsError) Error() string { return e.err.Error() }
 func (e *tlsError) Unwrap() error { return e.err }
 
 // newTransport makes the connections of one identity: via is nil for those of
-// every endpoint that has none of its own. own, if any, knows them all.
-func newTransport(o Options, via *registry.Connection, own *connections) (*http.Transport, error) {
+// every endpoint that has none of its own. own, if any, knows them all. http1
+// makes connections that speak HTTP/1.1 alone.
+func newTransport(o Options, via *registry.Connection, own *connections, http1 bool) (*http.Transport, error) {
 	d := &dialer{
 		egress:   o.Egress,
 		resolver: o.Resolver,
@@ -83,6 +84,11 @@ func newTransport(o Options, via *registry.Connection, own *connections) (*http.
 		proxy:    o.Proxy,
 		proxyTLS: &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12},
 		tls:      &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}},
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	if protocols.SetHTTP2(!http1); http1 {
+		d.tls.NextProtos = []string{"http/1.1"}
 	}
 	if via != nil {
 		if err := d.become(via); err != nil {
@@ -93,8 +99,8 @@ func newTransport(o Options, via *registry.Connection, own *connections) (*http.
 		Proxy:                  nil, // A proxy from the environment would connect on our behalf, past the egress check.
 		DialContext:            d.plain,
 		DialTLSContext:         d.secure,
-		ForceAttemptHTTP2:      true, // Custom dialers turn it off otherwise.
-		DisableCompression:     true, // Never decompress what a stranger sends.
+		Protocols:              protocols, // Custom dialers turn HTTP/2 off otherwise.
+		DisableCompression:     true,      // Never decompress what a stranger sends.
 		MaxIdleConns:           0,
 		MaxIdleConnsPerHost:    o.MaxIdlePerHost,
 		IdleConnTimeout:        o.IdleTimeout,

@@ -23,7 +23,7 @@ var errRetired = errors.New("the endpoint's connections were closed")
 // endpoint changed is retired, and its connections are closed once the attempts
 // on them have ended.
 type pool struct {
-	make func(*registry.Connection, *connections) (*http.Transport, error)
+	make func(via *registry.Connection, own *connections, http1 bool) (*http.Transport, error)
 	most int
 	idle time.Duration
 
@@ -46,28 +46,32 @@ type identity struct {
 
 func newPool(o Options, most int) *pool {
 	return &pool{most: most, idle: o.IdleTimeout, by: map[string]*identity{}, recent: list.New(),
-		make: func(via *registry.Connection, own *connections) (*http.Transport, error) {
-			return newTransport(o, via, own)
+		make: func(via *registry.Connection, own *connections, http1 bool) (*http.Transport, error) {
+			return newTransport(o, via, own, http1)
 		}}
 }
 
 // acquire returns the owner's transport, made anew when it connects differently
 // than before. release MUST follow.
-func (p *pool) acquire(owner string, via *registry.Connection) (*identity, error) {
+func (p *pool) acquire(owner string, via *registry.Connection, http1 bool) (*identity, error) {
+	id := via.ID
+	if http1 {
+		id += " http/1.1"
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.by[owner]
-	if e != nil && e.id != via.ID {
+	if e != nil && e.id != id {
 		p.retire(e)
 		e = nil
 	}
 	if e == nil {
 		own := &connections{all: map[*countingConn]struct{}{}}
-		t, err := p.make(via, own)
+		t, err := p.make(via, own, http1)
 		if err != nil {
 			return nil, err
 		}
-		e = &identity{owner: owner, id: via.ID, transport: t, conns: own}
+		e = &identity{owner: owner, id: id, transport: t, conns: own}
 		e.place = p.recent.PushFront(e)
 		p.by[owner] = e
 	}

@@ -214,11 +214,11 @@ func TestTheRequestIsSentAsGiven(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	c := newTestClient(t, Options{UserAgent: "Waybill/test"})
-	r := post(s.URL+"/a%2Fb?c=d", patient)
+	r := post(s.URL+"/a%2Fb/é?c=d&q=é|", patient)
 	if res := try(t, c, r); res.Outcome != OutcomeDelivered {
 		t.Fatalf("got %s %s", res.Outcome, res.Err)
 	}
-	if got.Method != "POST" || got.RequestURI != "/a%2Fb?c=d" || string(body) != string(r.Body) || got.ContentLength != int64(len(r.Body)) {
+	if got.Method != "POST" || got.RequestURI != "/a%2Fb/%C3%A9?c=d&q=%C3%A9%7C" || string(body) != string(r.Body) || got.ContentLength != int64(len(r.Body)) {
 		t.Errorf("the receiver got %s %s with %q", got.Method, got.RequestURI, body)
 	}
 	want := http.Header{

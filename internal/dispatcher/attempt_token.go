@@ -124,16 +124,17 @@ func (c *Client) requestToken(ctx context.Context, r Request, limit time.Time) (
 	if err := c.opts.Egress.CheckURL(o.TokenURL); err != nil {
 		return "", 0, tokenError(safeText(err.Error()))
 	}
-	transport, release, err := c.transportOf(r.Owner+" token", tokenConnection(r.Connection))
+	transport, release, err := c.transportOf(r.Owner+" token", o.TokenURL, tokenConnection(r.Connection))
 	if err != nil {
 		return "", 0, &fault{"the token endpoint: " + safeText(err.Error())}
 	}
 	defer release()
 	x := &exchange{now: c.opts.Now, started: c.opts.Now(), limit: limit}
-	resp, err := c.roundTrip(x.attach(ctx), transport, tokenRequest(*o, r.Header.Get("User-Agent")), x)
+	ask := tokenRequest(*o, r.Header.Get("User-Agent"))
+	resp, err := c.roundTrip(x.attach(ctx), transport, ask, x)
 	if err != nil {
 		var res Result
-		if c.failed(ctx, err, x, r, &res); res.Fault {
+		if c.failed(ctx, err, x, ask, &res); res.Fault {
 			return "", 0, &fault{"the token endpoint: " + strings.TrimPrefix(res.Err, neverSent)}
 		}
 		return "", 0, tokenError(res.Err)

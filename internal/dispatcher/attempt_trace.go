@@ -158,6 +158,15 @@ func (x *exchange) connected() bool {
 	return !x.ready.IsZero()
 }
 
+// staleConnection reports whether the request went onto a connection that had
+// served an earlier one, and nothing came back on it: the receiver may have been
+// about to close it all the time.
+func (x *exchange) staleConnection() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.reused && x.firstByte.IsZero() && x.interim == 0 && (x.conn == nil || x.conn.read.Load() == x.readAt)
+}
+
 // again forgets a connection on which nothing was sent.
 func (x *exchange) again() {
 	x.mu.Lock()

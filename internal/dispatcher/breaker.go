@@ -91,10 +91,11 @@ func (b *breakers) allow(e *registry.Endpoint, delivery string) (p *pass, back t
 }
 
 // done says what the attempt came to.
-func (p *pass) done(o Outcome) { p.ended(o, 0) }
+func (p *pass) done(o Outcome) { p.ended(Facts{Outcome: o}) }
 
-// ended is done with the status that the receiver answered with, if it did.
-func (p *pass) ended(o Outcome, status int) {
+// ended is done with all that is known of it.
+func (p *pass) ended(f Facts) {
+	o := f.Outcome
 	b := p.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,10 +103,10 @@ func (p *pass) ended(o Outcome, status int) {
 		return
 	}
 	switch {
-	case !o.AboutReceiver():
+	case !f.AboutReceiver():
 		p.end()
 	case o.Class() == ClassRetryable:
-		p.failed(o, status)
+		p.failed(o, f.Status)
 	default: // it answered, if only to reject
 		p.used = true
 		if br := b.by[p.endpoint.ID]; br != nil && br.revision <= p.endpoint.Revision {

@@ -22,6 +22,7 @@ type Decision struct {
 	RetryAt         time.Time  // When the next attempt is due; only with VerdictRetry.
 	Reason          ReasonCode // Only with VerdictDeadLetter.
 	DisableEndpoint bool       // The receiver said 410: call this endpoint no more.
+	Repeat          bool       // The next attempt is this one, made again.
 	Why             string     // A short sentence for the record. Nothing of the payload in it, and no secret.
 }
 
@@ -35,7 +36,18 @@ type Facts struct {
 	Status      int           // HTTP status; 0 when no response came.
 	RetryAfter  time.Duration // The receiver's wish; 0 when it had none.
 	GotResponse bool
+	Again       bool // The attempt met a connection or a protocol, and says nothing of the receiver.
+	Repeated    bool // The attempt before was such a one.
+	ByName      bool // With OutcomeAddressBlocked: a name had that address, and may have another one next time.
 }
+
+// Free says that the attempt costs the delivery's budget nothing: it made no
+// request, or it is made again at once, which happens no more than once in a row.
+func (f Facts) Free() bool { return f.Outcome == OutcomeNotSent || f.Again && !f.Repeated }
+
+// AboutReceiver says whether the attempt is a word about the receiver: see
+// Outcome.AboutReceiver.
+func (f Facts) AboutReceiver() bool { return f.Outcome.AboutReceiver() && !(f.Again && !f.Repeated) }
 
 // Held is what is known to keep attempts from being made. The zero value: nothing.
 type Held struct {
@@ -79,10 +91,15 @@ func Decide(f Facts, attemptsMade int, b Budget, now time.Time, rnd func() float
 	case ClassDelivered:
 		return Decision{Verdict: VerdictDelivered, Why: "the receiver accepted it"}
 	case ClassTerminal:
-		return terminal(f)
+		if !f.ByName {
+			return terminal(f)
+		}
 	}
 	return retryOrGiveUp(f, attemptsMade, b, now, rnd)
 }
+
+// whyRepeat is also how a record says that its attempt cost nothing.
+const whyRepeat = "there was no answer, for the connection's or the protocol's sake; it is made again at once, and this one costs nothing"
 
 func terminal(f Facts) Decision {
 	switch {
@@ -111,8 +128,17 @@ func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func(
 	if f.Outcome == OutcomeNotSent {
 		held.Ours = "the last try ended before anything was sent"
 	}
+	end := func(d Decision) Decision {
+		if f.Outcome == OutcomeAddressBlocked && d.Reason != ReasonDeadlineExceeded {
+			return deadLetter(ReasonAddressBlocked, "the endpoint's name had an address that may not be called, also at the last attempt")
+		}
+		return d
+	}
 	if over(now) {
-		return timeOver(attemptsMade, responded, deadline, held)
+		return end(timeOver(attemptsMade, responded, deadline, held))
+	}
+	if f.Again && !f.Repeated {
+		return Decision{Verdict: VerdictRetry, RetryAt: now, Repeat: true, Why: whyRepeat}
 	}
 	left := time.Duration(0)
 	if !until.IsZero() {
@@ -120,7 +146,7 @@ func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func(
 	}
 	delay, ok := retry.NextWithin(b.Policy, attemptsMade, left, rnd)
 	if !ok {
-		return spent(responded)
+		return end(spent(responded))
 	}
 	why := "the schedule allows another attempt"
 	switch {
@@ -134,7 +160,7 @@ func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func(
 	}
 	at := now.Add(delay)
 	if over(at) {
-		return timeOver(attemptsMade, responded, deadline, held)
+		return end(timeOver(attemptsMade, responded, deadline, held))
 	}
 	return Decision{Verdict: VerdictRetry, RetryAt: at, Why: why}
 }

@@ -245,13 +245,16 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 			Connection: p.opened.Connection, OAuth2: p.opened.OAuth2, Sensitive: p.opened.Sensitive, Payload: event.Data})
 	}
 	at.leave(result.Total)
-	permit.ended(result.Outcome, result.Status)
+	facts, spent := result.Facts(), task.Spent
+	if facts.Repeated = task.Repeated; !facts.Free() {
+		spent++
+	}
+	permit.ended(facts)
 	d.noteFault(task, endpoint, result)
 	endSpan(span, result)
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	spent := task.Spent + spentBy(result.Outcome)
-	decision := Decide(result.Facts(), spent, budget, d.clock.Now(), d.o.Random)
+	decision := Decide(facts, spent, budget, d.clock.Now(), d.o.Random)
 	r := d.attemptRecord(task, p, number, mine, sent{signed, keys, body}, result, decision)
 	stands, recorded, err := d.claims.settle(ctx, r, mine.StartedAt)
 	if err != nil {
@@ -264,7 +267,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		return stage.Leave(), nil
 	}
 	d.observe(task, endpoint, &r, result)
-	if result.Outcome.AboutReceiver() {
+	if facts.AboutReceiver() {
 		d.health.Observe(endpoint, result.Class == ClassDelivered)
 	}
 	task.Spent, task.Responded = spent, task.Responded || result.GotResponse
@@ -339,7 +342,7 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 	d.log.Warn().Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Int("attempt", number).
 		Str("outcome", r.Outcome).Str("decision", r.Decision).Msg("attempt.resumed")
 	task.Responded = task.Responded || r.Status > 0
-	task.Spent += spentBy(Outcome(r.Outcome))
+	task.Spent += spentBy(r)
 	task.HeldSince = prior.StartedAt // whoever made the attempt may have gone on
 	return d.conclude(ctx, task, endpoint, number, decisionOf(r))
 }

@@ -21,7 +21,7 @@ func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpo
 	case VerdictDelivered:
 		return stage.Done(), nil
 	case VerdictRetry:
-		task.Due = decision.RetryAt
+		task.Due, task.Repeated = decision.RetryAt, decision.Repeat
 		if task.Fifo { // it stays at the head
 			return stage.Later(task.Due.Sub(d.clock.Now())), d.heads.store(ctx, task)
 		}

@@ -30,6 +30,7 @@ type head struct {
 	Responded   bool      `json:"responded"`
 	Due         time.Time `json:"due"`
 	LastAttempt string    `json:"last_attempt,omitempty"` // its traceparent
+	Repeated    bool      `json:"repeated,omitempty"`
 }
 
 func openHeads(ctx context.Context, js jetstream.JetStream) (heads, error) {
@@ -55,13 +56,14 @@ func (h heads) resume(ctx context.Context, task delivery.Delivery) (delivery.Del
 	}
 	if at.Event == task.EventID && at.Replay == task.Replay && at.OwedAt.Equal(task.OwedAt) && at.Attempts > task.Attempts {
 		task.Attempts, task.Spent, task.Responded, task.Due = at.Attempts, at.Spent, at.Responded, at.Due
-		task.LastAttempt = at.LastAttempt
+		task.LastAttempt, task.Repeated = at.LastAttempt, at.Repeated
 	}
 	return task, nil
 }
 
 func (h heads) store(ctx context.Context, task delivery.Delivery) error {
-	b, err := json.Marshal(head{task.EventID, task.Replay, task.OwedAt, task.Attempts, task.Spent, task.Responded, task.Due, task.LastAttempt})
+	b, err := json.Marshal(head{task.EventID, task.Replay, task.OwedAt, task.Attempts, task.Spent, task.Responded, task.Due, task.LastAttempt,
+		task.Repeated})
 	if err != nil {
 		return err
 	}

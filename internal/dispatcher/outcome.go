@@ -52,15 +52,6 @@ func (o Outcome) Class() Class {
 	return ClassRetryable
 }
 
-// spentBy is what an attempt with the outcome takes of the delivery's budget: one
-// that made no request, for a reason of ours, takes nothing.
-func spentBy(o Outcome) int {
-	if o == OutcomeNotSent {
-		return 0
-	}
-	return 1
-}
-
 // AboutReceiver says whether the outcome is a word about the receiver. What is
 // not is held against nobody: neither the breaker nor the endpoint's health
 // hears of it.

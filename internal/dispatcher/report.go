@@ -54,7 +54,15 @@ func setDecision(r *record.Record, d Decision) {
 
 func decisionOf(r record.Record) Decision {
 	return Decision{Verdict: Verdict(r.Decision), RetryAt: r.NextAttemptAt, Reason: ReasonCode(r.Reason), Why: r.Detail,
-		DisableEndpoint: ReasonCode(r.Reason) == ReasonEndpointGone}
+		DisableEndpoint: ReasonCode(r.Reason) == ReasonEndpointGone, Repeat: r.Detail == whyRepeat}
+}
+
+// spentBy is what an attempt on record took of its delivery's budget.
+func spentBy(r record.Record) int {
+	if Outcome(r.Outcome) == OutcomeNotSent || r.Detail == whyRepeat {
+		return 0
+	}
+	return 1
 }
 
 // observe writes the one line and the metrics of an attempt.
