@@ -62,7 +62,7 @@ type ledger struct {
 	asked       control.EvidenceRequest // the last one
 }
 
-func (l *ledger) Event(_ context.Context, id string) (control.EventRecord, bool, error) {
+func (l *ledger) Event(_ context.Context, _, id string) (control.EventRecord, bool, error) {
 	return l.event, id == l.event.ID, nil
 }
 

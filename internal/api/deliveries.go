@@ -39,12 +39,12 @@ func (a *API) getDeliveries(_ http.ResponseWriter, r *http.Request) (int, any, e
 }
 
 func (a *API) getEvent(_ http.ResponseWriter, r *http.Request) (int, any, error) {
-	q := parameters(r, "content")
+	q := parameters(r, "content", "tenant")
 	content := q.flag("content")
 	if err := q.failed(); err != nil {
 		return 0, nil, err
 	}
-	e, err := a.c.Event(r.Context(), r.PathValue("id"), content)
+	e, err := a.c.Event(r.Context(), q.text("tenant"), r.PathValue("id"), content)
 	return http.StatusOK, e, err
 }
 
@@ -52,11 +52,12 @@ func (a *API) replayEvent(w http.ResponseWriter, r *http.Request) (int, any, err
 	var body struct {
 		EndpointID string `json:"endpoint_id"`
 		Reason     string `json:"reason"`
+		Tenant     string `json:"tenant"`
 	}
 	if err := object(w, r, &body, false); err != nil {
 		return 0, nil, err
 	}
 	done, err := a.c.Replay(r.Context(), control.ReplayRequest{EventID: r.PathValue("id"),
-		EndpointID: body.EndpointID, Actor: actor(r), Reason: body.Reason})
+		Tenant: body.Tenant, EndpointID: body.EndpointID, Actor: actor(r), Reason: body.Reason})
 	return http.StatusAccepted, done, err
 }

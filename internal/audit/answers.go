@@ -61,7 +61,7 @@ func OfDuplicates(f Filter, rows []Repetition, more uint64, t RepetitionTotals) 
 		a.Notes = []string{}
 		a.note("%s with %s; %d may have reached their receiver more than once.", counted.Of(t.Deliveries, "delivery", "deliveries"), counted.Of(t.Requests, "request", "requests"), t.Repeated)
 		a.note("%s came after a success; %d of them by a replay that a named person asked for.", counted.Of(t.AfterSuccess, "request", "requests"), t.AfterSuccessByReplay)
-		a.note("Every request of an event carried its id, as the event was stored with it; EVENTS recognises it for 24 hours, the queues for 2 minutes, attempts by their claim.")
+		a.note("Every request of an event carried its id, as the event was stored with it; an id belongs to one event for as long as EVENTS holds it, and an attempt's number to one request by its claim.")
 		if t.Checked == 0 {
 			a.note("No conformance check of these endpoints is on record: that they deduplicate is their word.")
 		} else {
@@ -72,13 +72,13 @@ func OfDuplicates(f Filter, rows []Repetition, more uint64, t RepetitionTotals) 
 		a.warn("%s came after a success without a replay: the ledger does not explain it.", counted.Of(t.Unexplained, "request", "requests"))
 	}
 	if t.WithoutMsgID > 0 {
-		a.warn("%s published without Nats-Msg-Id, or nothing is on record of the event: EVENTS could not recognise a second copy.", counted.Of(t.WithoutMsgID, "delivery is of an event", "deliveries are of events"))
+		a.warn("%s published without Nats-Msg-Id, or nothing is on record of the event: earlier versions could not recognise a second copy of it.", counted.Of(t.WithoutMsgID, "delivery is of an event", "deliveries are of events"))
 	}
 	if t.StoredTwice > 0 {
-		a.warn("%s stored more than once under one id: its producer published it again after 24 hours.", counted.Of(t.StoredTwice, "delivery is of an event", "deliveries are of events"))
+		a.warn("%s stored more than once under one id: it was published again, and not recognised at once.", counted.Of(t.StoredTwice, "delivery is of an event", "deliveries are of events"))
 	}
 	if t.OtherData > 0 {
-		a.warn("%s: one id was given to different data. The producer broke its promise.", counted.Of(t.OtherData, "delivery", "deliveries"))
+		a.warn("%s", t.otherData())
 	}
 	return Duplicates{a, t}
 }
@@ -139,7 +139,7 @@ func OfIntegrity(f Filter, rows []Signed, more uint64, t SignedTotals) Integrity
 		}
 	}
 	if t.Disagree > 0 {
-		a.warn("%s: attempts of one number have different digests, or the event was stored with different data.", counted.Of(t.Disagree, "attempt disagrees", "attempts disagree"))
+		a.warn("%s: attempts of one number have different digests, or different events stand under one id.", counted.Of(t.Disagree, "attempt disagrees", "attempts disagree"))
 	}
 	if t.NoData > 0 {
 		a.warn("%s of an event whose record is missing: its data's digest is not known.", counted.Of(t.NoData, "attempt is", "attempts are"))

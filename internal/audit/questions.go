@@ -22,7 +22,7 @@ func Questions() []Question {
 			Proves: []string{
 				"The id comes from the event as it was stored, before any attempt; every attempt, retry and replay to every endpoint carries that same id.",
 				"Each request after the first has its reason on record: the outcome before it, or a replay with the name of who asked and why.",
-				"An event that was published with Nats-Msg-Id is stored once in 24 hours, however often it is published in that time.",
+				"An id belongs to one event of its tenant for as long as EVENTS holds that event. The same event published again becomes no further delivery; another one under the id is rejected on record.",
 			},
 			CannotProve: []string{
 				"That the receiver deduplicates on the id. A conformance check on record shows that it did on that day.",

@@ -59,6 +59,11 @@ func (q *question) complete(ctx context.Context, db *ledger.DB, patience time.Du
 	if err != nil {
 		return audit.Completeness{}, err
 	}
+	contents, rest, err := db.AuditContents(ctx, q.filter, q.limit)
+	if err != nil {
+		return audit.Completeness{}, err
+	}
+	mismatches, more = append(mismatches, contents...), more+rest
 	if q.filter.Tenant == "" && q.filter.EndpointID == "" { // what belongs to no tenant
 		gaps, err := db.AuditGaps(ctx, q.filter)
 		if err != nil {

@@ -48,7 +48,8 @@ func auditDuplicates(s stdio) *cobra.Command {
 	c := &cobra.Command{Use: "duplicates", Short: "Show that duplicates could not cause duplicate action",
 		Long: `Show which deliveries may have reached their receiver more than once, and why each
 request after the first was made: the outcome before it, or a replay with who asked
-for it and why. The totals are over every delivery.`,
+for it and why. The totals are over every delivery. Exit status 1 when different
+events stand under one id.`,
 		Example: "  waybill audit duplicates --from 2026-10-01 --to 2026-11-01\n  waybill audit duplicates --event " + anEvent}
 	q.bind(c.Flags(), "first attempted")
 	c.Flags().StringVar(&q.filter.EventID, "event", "", "of this event only")
@@ -63,7 +64,13 @@ for it and why. The totals are over every delivery.`,
 				return err
 			}
 			a := audit.OfDuplicates(q.filter, rows, more, totals)
-			return show(s, q.out, a.Answer, a, func(w io.Writer) error { return printGrid(w, q.room(s), audit.RepetitionGrid(rows)) })
+			if err := show(s, q.out, a.Answer, a, func(w io.Writer) error { return printGrid(w, q.room(s), audit.RepetitionGrid(rows)) }); err != nil {
+				return err
+			}
+			if totals.OtherData > 0 {
+				return audit.ErrTwoContents
+			}
+			return nil
 		})
 	}
 	return c
@@ -113,7 +120,8 @@ func auditIntegrity(s stdio) *cobra.Command {
 	c := &cobra.Command{Use: "integrity", Short: "Show that payloads were not altered",
 		Long: `Show the digest of the exact bytes that were signed and sent, attempt by attempt, and
 the digest of the event's data. With --payload or --data, compare a file from an
-archive or a receiver, byte for byte. Exit status 1 when it is not what was sent.`,
+archive or a receiver, byte for byte. Exit status 1 when it is not what was sent, or
+when digests on record do not agree.`,
 		Example: "  waybill audit integrity --event " + anEvent + " --payload archived-body.json\n  waybill audit integrity --from 24h -o csv > digests.csv"}
 	q.bind(c.Flags(), "attempted")
 	c.Flags().StringVar(&q.filter.EventID, "event", "", "of this event only; needed to compare")
@@ -152,8 +160,11 @@ archive or a receiver, byte for byte. Exit status 1 when it is not what was sent
 			if err := show(s, q.out, a.Answer, a, func(w io.Writer) error { return printGrid(w, q.room(s), audit.SignedGrid(a.Rows)) }); err != nil {
 				return err
 			}
-			if a.Altered {
+			switch {
+			case a.Altered:
 				return errAltered
+			case totals.Disagree > 0:
+				return audit.ErrDisagrees
 			}
 			return nil
 		})

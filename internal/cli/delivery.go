@@ -203,7 +203,7 @@ func waitEnded(ctx context.Context, ctl *control.Control, event string) ([]contr
 
 // ended lists an event's deliveries, with what is still to wait for.
 func ended(ctx context.Context, ctl *control.Control, event string) (list []control.Delivery, why string, err error) {
-	e, err := ctl.Event(ctx, event, false)
+	e, err := ctl.Event(ctx, "", event, false)
 	var known *control.Error
 	if errors.As(err, &known) && known.Code == control.CodeNotFound {
 		return nil, "it is not in the ledger yet", nil

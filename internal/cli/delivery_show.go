@@ -66,7 +66,7 @@ func showAll(ctx context.Context, ctl *control.Control, s stdio, out format, eve
 		return process.Usagef("event %s has more than %d deliveries; name one with --endpoint, or see: waybill delivery list --event %s", event, maxShown, event)
 	}
 	if len(list) == 0 { // says whether it is unknown or was owed to nobody
-		e, err := ctl.Event(ctx, event, false)
+		e, err := ctl.Event(ctx, "", event, false)
 		if err != nil {
 			return err
 		}

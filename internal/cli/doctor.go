@@ -125,7 +125,7 @@ func (f *doctorFlags) examine(ctx context.Context) ([]watchdog.Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(append(checks, f.readiness(ctx)...), f.custody(ctx)...), nil
+	return append(append(append(checks, f.readiness(ctx)...), f.custody(ctx)...), f.contents(ctx)...), nil
 }
 
 // readiness asks the running waybill up whether it can work: it knows what the

@@ -175,6 +175,7 @@ func ackLine(ack control.Ack) string {
 func eventShow(s stdio) *cobra.Command {
 	var f askFlags
 	var content bool
+	var tenant string
 	c := &cobra.Command{
 		Use: "show EVENT", Short: "Show what is on record of an event",
 		Long:    "Show what is on record of an event. The ledger holds no payloads: --content adds the event itself, for as long as the stream EVENTS keeps it.",
@@ -182,13 +183,14 @@ func eventShow(s stdio) *cobra.Command {
 		Args:    process.OneArg("event id", "waybill event show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
 	f.bind(c.Flags())
+	c.Flags().StringVar(&tenant, "tenant", "", "the event's tenant; needed when several have an event of this id")
 	c.Flags().BoolVar(&content, "content", false, "show the event itself too")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := checkEventID(args[0]); err != nil {
 			return err
 		}
 		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.EventDetails, error) {
-			return ctl.Event(ctx, args[0], content)
+			return ctl.Event(ctx, tenant, args[0], content)
 		}, printEvent)
 	}
 	return c
@@ -214,6 +216,9 @@ func printEvent(s stdio, out format, e control.EventDetails) error {
 	f.add("endpoints", strconv.Itoa(e.Endpoints))
 	f.add("position", strconv.FormatUint(e.Seq, 10))
 	if err := f.write(s.out); err != nil {
+		return err
+	}
+	if err := printContents(s, out, e); err != nil {
 		return err
 	}
 	switch {

@@ -70,6 +70,9 @@ the file is verified first and the page says so; without, it says that it was no
 		if err == nil && len(r.Problems) > 0 {
 			err = fmt.Errorf("%s is not as it was written: %s; see: waybill evidence verify %s --key KEY", args[0], printable(r.Problems[0]), args[0])
 		}
+		if err == nil && len(r.Contradictions) > 0 {
+			err = contradicts(args[0], r)
+		}
 		return err
 	}
 	return c
@@ -124,6 +127,7 @@ func printStory(w io.Writer, room int, file string, r *evidence.Report) error {
 	}
 	var b strings.Builder
 	section(&b, "Wrong with it", r.Problems)
+	section(&b, "CONTRADICTION on record", r.Contradictions)
 	section(&b, "Not in this file, or not known", r.Story.Gaps())
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -77,7 +77,8 @@ is rejected. --payload is the event's data, a whole event, or a request's body: 
 compared with the digests on record. A payload that is another one is said apart: the
 file is proven all the same.
 
-Exit status: 0 proven, 1 not proven or another payload, 2 wrong use.`,
+Exit status: 0 proven, 1 not proven, another payload or different events under the
+one id, 2 wrong use.`,
 		Example: `  waybill evidence verify order-17.evidence.json --key ledger.pub
   waybill evidence verify order-17.evidence.json --key ledger.pub --witness-key witness.pub --payload body.json -o json`,
 		Args: process.OneArg("file", "waybill evidence verify order-17.evidence.json --key ledger.pub"),
@@ -114,6 +115,9 @@ Exit status: 0 proven, 1 not proven or another payload, 2 wrong use.`,
 		if err == nil && !r.Proven {
 			err = fmt.Errorf("%s is not proven: %s; ask for the file again, and for the key by another way", args[0], printable(first(r.Problems...)))
 		}
+		if err == nil && len(r.Contradictions) > 0 {
+			err = contradicts(args[0], r)
+		}
 		if err == nil && r.Payload == evidence.PayloadDiffers {
 			err = fmt.Errorf("%s is proven, and %s is not what was sent: %s; ask whoever gave you the payload for the bytes as they were received", args[0], payload, r.PayloadProblem)
 		}
@@ -142,6 +146,7 @@ func printReport(w io.Writer, file string, r *evidence.Report) error {
 	}
 	var b strings.Builder
 	section(&b, "Wrong with it", r.Problems)
+	section(&b, "CONTRADICTION on record", r.Contradictions)
 	if r.Proven && r.PayloadProblem != "" {
 		section(&b, "Wrong with the payload, not with the file", []string{r.PayloadProblem})
 	}
@@ -164,8 +169,15 @@ func aboutText(about string) string {
 	return printable(about)
 }
 
+// contradicts is the error of a file whose records contradict each other.
+func contradicts(file string, r *evidence.Report) error {
+	return fmt.Errorf("%s shows different events under one id; compare what was sent with the digests: waybill event show %s", file, printable(r.Subject.EventID))
+}
+
 func verdict(r *evidence.Report) string {
 	switch {
+	case r.Proven && len(r.Contradictions) > 0:
+		return "PROVEN, and it CONTRADICTS ITSELF: different events stand under one id"
 	case r.Proven && r.Payload == evidence.PayloadDiffers:
 		return "PROVEN: the file is as it was signed; the PAYLOAD given is NOT what was sent"
 	case r.Proven:

@@ -32,6 +32,7 @@ still pending are left out.`,
 	}
 	f.bind(c.Flags())
 	bindActor(c.Flags(), &r.Actor)
+	c.Flags().StringVar(&r.Tenant, "tenant", "", "the event's tenant; needed when several have an event of this id")
 	c.Flags().StringVar(&r.EndpointID, "endpoint", "", "to this endpoint only, also if it was not owed the event")
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the record (required)")
 	c.RunE = func(c *cobra.Command, args []string) error {

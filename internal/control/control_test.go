@@ -90,7 +90,7 @@ type ledger struct {
 	page        int // at most so many a page, to make listings turn pages
 }
 
-func (l *ledger) Event(_ context.Context, id string) (control.EventRecord, bool, error) {
+func (l *ledger) Event(_ context.Context, _, id string) (control.EventRecord, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, ok := l.events[id]

@@ -50,8 +50,9 @@ type EventDetails struct {
 }
 
 // Event returns what is on record of an event, with its content on request.
-func (c *Control) Event(ctx context.Context, id string, content bool) (EventDetails, error) {
-	rec, err := c.event(ctx, id)
+// Without a tenant the id must be that of one tenant alone.
+func (c *Control) Event(ctx context.Context, tenant, id string, content bool) (EventDetails, error) {
+	rec, err := c.event(ctx, tenant, id)
 	if err != nil {
 		return EventDetails{}, err
 	}
@@ -74,7 +75,7 @@ func (c *Control) Event(ctx context.Context, id string, content bool) (EventDeta
 	return out, nil
 }
 
-func (c *Control) event(ctx context.Context, id string) (EventRecord, error) {
+func (c *Control) event(ctx context.Context, tenant, id string) (EventRecord, error) {
 	l, err := c.ledger()
 	if err != nil {
 		return EventRecord{}, err
@@ -84,7 +85,11 @@ func (c *Control) event(ctx context.Context, id string) (EventRecord, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
 	defer cancel()
-	rec, ok, err := l.Event(ctx, id)
+	rec, ok, err := l.Event(ctx, tenant, id)
+	var known *Error
+	if errors.As(err, &known) {
+		return EventRecord{}, known
+	}
 	if err != nil {
 		return EventRecord{}, ledgerFailed(err)
 	}

@@ -12,8 +12,9 @@ import (
 // happened by about a second.
 type Ledger interface {
 	// Event returns what is on record of an event; of one published more than
-	// once, the latest. ok is false when nothing is.
-	Event(ctx context.Context, id string) (e EventRecord, ok bool, err error)
+	// once, what was sent. ok is false when nothing is. Without a tenant it is an
+	// *Error when several have an event of this id.
+	Event(ctx context.Context, tenant, id string) (e EventRecord, ok bool, err error)
 	// Deliveries returns at most limit deliveries, those owed last first,
 	// beginning after the cursor that the page before gave.
 	Deliveries(ctx context.Context, f DeliveryFilter, cursor string, limit int) (DeliveryPage, error)
@@ -53,6 +54,31 @@ type EventRecord struct {
 	Endpoints   int       `json:"endpoints"` // that it was owed to
 	Reason      string    `json:"reason,omitempty"`
 	Detail      string    `json:"detail,omitempty"`
+	// Contents are there when more than one event came in under this id.
+	Contents []EventContent `json:"contents,omitempty"`
+}
+
+// EventContent is one of several events that came in under one id.
+type EventContent struct {
+	State      string    `json:"state"`
+	Type       string    `json:"type"`
+	DataDigest string    `json:"data_digest"`
+	Seq        uint64    `json:"seq"` // in EVENTS, of the first time
+	StoredAt   time.Time `json:"stored_at"`
+	Times      int       `json:"times"`      // that it came in
+	Deliveries int       `json:"deliveries"` // that came to be owed of it
+	Reason     string    `json:"reason,omitempty"`
+}
+
+// Contradicts says whether different events stand under one id: receivers may know either.
+func (e EventRecord) Contradicts() bool {
+	standing := map[[2]string]bool{}
+	for _, c := range e.Contents {
+		if c.State != EventRejected {
+			standing[[2]string{c.Type, c.DataDigest}] = true
+		}
+	}
+	return len(standing) > 1
 }
 
 // Delivery states.

@@ -20,6 +20,8 @@ const maxTargets = 10_000
 // ReplayRequest asks for a past event to be sent again.
 type ReplayRequest struct {
 	EventID string `json:"event_id"`
+	// Tenant of the event. Optional, unless several have an event of this id.
+	Tenant string `json:"tenant"`
 	// EndpointID: to this endpoint alone, which need not have been owed the
 	// event. Empty: to every endpoint that was.
 	EndpointID string `json:"endpoint_id"`
@@ -54,12 +56,15 @@ func (c *Control) Replay(ctx context.Context, r ReplayRequest) (Replay, error) {
 	if err := errors.Join(checkActor(r.Actor), checkReason(r.Reason, true)); err != nil {
 		return Replay{}, rejected(err)
 	}
-	rec, err := c.event(ctx, r.EventID)
+	rec, err := c.event(ctx, r.Tenant, r.EventID)
 	if err != nil {
 		return Replay{}, err
 	}
 	if rec.State == EventRejected {
 		return Replay{}, failure(CodeNothingToReplay, "event %s was rejected (%s); what was published cannot be sent to anybody", rec.ID, rec.Reason)
+	}
+	if rec.Contradicts() {
+		return Replay{}, failure(CodeIDInUse, "different events stand under the id %s, and receivers may know either: to send one of them, publish it under an id of its own; see: waybill event show %s", rec.ID, rec.ID)
 	}
 	if _, err := c.stored(ctx, rec); err != nil {
 		return Replay{}, err

@@ -230,3 +230,22 @@ func TestWithNATSAwayActionsFailAsUnavailable(t *testing.T) {
 	_, err = s.PublishEvent(ctx, "", []byte(`{"type":"a","data":1}`), "")
 	failed(t, err, control.CodeUnavailable, "")
 }
+
+func TestAnIDUnderWhichDifferentEventsStandIsNotReplayed(t *testing.T) {
+	s := start(t, nil)
+	rec, ep := s.publish("default", "e1"), s.endpoint(nil).Endpoint.ID
+	s.owed(rec.ID, ep, control.StateDelivered, 1)
+	rec.Contents = []control.EventContent{{State: control.EventAccepted, Type: "a.b", DataDigest: "one"}, {State: control.EventRejected, Type: "a.b", DataDigest: "two"}}
+	s.ledger.events[rec.ID] = rec
+	req := control.ReplayRequest{EventID: rec.ID, Actor: actor, Reason: "again"}
+	if _, err := s.Replay(s.ctx, req); err != nil {
+		t.Fatalf("the other one was rejected: %v", err)
+	}
+	rec.Contents[1].State = control.EventUnmatched
+	s.ledger.events[rec.ID] = rec
+	_, err := s.Replay(s.ctx, req)
+	failed(t, err, control.CodeIDInUse, "")
+	if n := len(s.requests()); n != 1 {
+		t.Errorf("%d replays are asked for", n)
+	}
+}

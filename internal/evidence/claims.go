@@ -135,6 +135,9 @@ func eventClaim(x *Fact) string {
 	case record.EventUnmatched:
 		return fmt.Sprintf("The event of type %s came in at %s, and no endpoint subscribed to it: %s.", x.EventType, moment(x.At), or(x.Reason, "no reason on record"))
 	}
+	if x.Kind == record.EventDuplicate {
+		return fmt.Sprintf("The same event came in again at %s, and nothing more came to be owed: %s.", moment(x.At), or(x.Detail, "no detail on record"))
+	}
 	return fmt.Sprintf("The event was rejected at %s: %s.", moment(x.At), reasoned(x.Reason, x.Detail))
 }
 

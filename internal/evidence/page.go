@@ -22,7 +22,7 @@ var pageText string
 type page struct {
 	Event, Type, Tenant, Endpoint string
 	Verdict                       verdict
-	Problems                      []string
+	Problems, Contradictions      []string
 	Facts                         []item
 	Deliveries                    []deliveryView
 	Lists                         []list
@@ -84,7 +84,7 @@ func Page(w io.Writer, r *Report) error {
 }
 
 func pageOf(r *Report) *page {
-	p := &page{Event: r.Subject.EventID, Tenant: r.Subject.Tenant, Endpoint: r.Subject.EndpointID, Verdict: verdictOf(r), Problems: r.Problems,
+	p := &page{Event: r.Subject.EventID, Tenant: r.Subject.Tenant, Endpoint: r.Subject.EndpointID, Verdict: verdictOf(r), Problems: r.Problems, Contradictions: r.Contradictions,
 		NotProven: r.NotProven, Digest: r.Digest, AxisY: axisY, TickY: axisY + 15}
 	for i := range r.Story.Event {
 		e := &r.Story.Event[i]
@@ -121,6 +121,8 @@ func pageOf(r *Report) *page {
 
 func verdictOf(r *Report) verdict {
 	switch {
+	case r.Proven && len(r.Contradictions) > 0:
+		return verdict{"bad", "Verified, and it contradicts itself", "The records on this page are as they were signed. They show different events under one id: see below."}
 	case r.Proven:
 		return verdict{"good", "Verified", fmt.Sprintf("Every record on this page was in the ledger %s when its checkpoint over %s was signed by the key %s, and none was changed since.", r.Origin, counted.Of(int(r.Size), "record", "records"), r.SignedBy)}
 	case len(r.Problems) > 0:

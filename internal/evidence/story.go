@@ -69,7 +69,7 @@ func Tell(s Subject, facts []Fact) *Story {
 		case f.Role == OfPolicy:
 			story.Policies = append(story.Policies, f)
 		case f.Role == OfEndpoint:
-		case f.Kind == record.EventAccepted || f.Kind == record.EventUnmatched || f.Kind == record.EventRejected:
+		case cameIn(f.Kind):
 			story.Event = append(story.Event, f)
 		case f.EndpointID == "":
 			story.Other = append(story.Other, f)
@@ -244,6 +244,8 @@ func (f *Fact) Title() string {
 		return "accepted, owed to " + counted.Of(f.Endpoints, "endpoint", "endpoints")
 	case record.EventUnmatched:
 		return "came in, owed to nobody"
+	case record.EventDuplicate:
+		return "came in again, nothing more owed"
 	case record.EventRejected:
 		return "rejected: " + reasoned(f.Reason, f.Detail)
 	case record.DeliveryOwed:

@@ -34,6 +34,9 @@ type Report struct {
 	Proven bool `json:"proven"`
 	// Problems are why not, with what they are about.
 	Problems []string `json:"problems"`
+	// Contradictions are what is on record, signed for, and cannot be as it should:
+	// two events under one id. They make no file wrong, and MUST NOT be overlooked.
+	Contradictions []string `json:"contradictions"`
 	// Payload is what came of comparing Options.Payload; "": it was not compared.
 	// Another payload makes no file wrong.
 	Payload        PayloadVerdict `json:"payload,omitempty"`
@@ -84,7 +87,7 @@ func (r *Report) wrong(format string, args ...any) {
 // Verify checks everything there is to check in a file, and says what it
 // proves. It reads nothing but its arguments.
 func Verify(b []byte, o Options) *Report {
-	r := &Report{Problems: []string{}, Claims: []Claim{}, NotProven: []string{}, Witnessed: []Witness{}, Stamps: []Stamp{}, Digest: hexDigest(b)}
+	r := &Report{Problems: []string{}, Contradictions: []string{}, Claims: []Claim{}, NotProven: []string{}, Witnessed: []Witness{}, Stamps: []Stamp{}, Digest: hexDigest(b)}
 	if err := Intact(b); err != nil {
 		r.wrong("%v", err)
 	}
@@ -101,6 +104,7 @@ func Verify(b []byte, o Options) *Report {
 	if tree != nil {
 		r.records(f, *tree)
 		r.Story = Tell(f.Subject, r.Facts)
+		r.Contradictions = r.Story.contradictions()
 	}
 	if len(o.Keys) == 0 {
 		r.NotProven = append(r.NotProven, "Who signed: no key was given. Without it nothing in this file is proven.")

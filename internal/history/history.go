@@ -5,6 +5,7 @@ package history
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/control"
@@ -19,15 +20,42 @@ type History struct{ db *ledger.DB }
 func New(db *ledger.DB) History { return History{db} }
 
 // Event returns what is on record of an event.
-func (h History) Event(ctx context.Context, id string) (control.EventRecord, bool, error) {
-	e, err := h.db.Event(ctx, "", id)
+func (h History) Event(ctx context.Context, tenant, id string) (control.EventRecord, bool, error) {
+	if tenant == "" {
+		tenants, err := h.db.EventTenants(ctx, id)
+		if err != nil {
+			return control.EventRecord{}, false, err
+		}
+		if len(tenants) > 1 {
+			return control.EventRecord{}, false, refusal(control.CodeInvalid, "tenant", "event %s is on record for the tenants %s; name one", id, strings.Join(tenants, ", "))
+		}
+	}
+	e, err := h.db.Event(ctx, tenant, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return control.EventRecord{}, false, nil
 	}
-	return control.EventRecord{ID: e.EventID, Tenant: e.Tenant, Type: e.EventType, State: e.State,
+	if err != nil {
+		return control.EventRecord{}, false, err
+	}
+	contents, err := h.contents(ctx, e)
+	return control.EventRecord{Contents: contents, ID: e.EventID, Tenant: e.Tenant, Type: e.EventType, State: e.State,
 		Timestamp: orZero(e.EventAt), StoredAt: orZero(e.StoredAt), Seq: e.EventSeq, SubjectType: e.SubjectType, SubjectID: e.SubjectID,
 		DeliverBy: orZero(e.DeliverBy), DataDigest: e.DataDigest, DataBytes: int(e.DataBytes), Endpoints: int(e.Endpoints),
 		Reason: e.Reason, Detail: e.Detail}, err == nil, err
+}
+
+// contents are what came in under an event's id, if that is more than one event.
+func (h History) contents(ctx context.Context, e ledger.Event) ([]control.EventContent, error) {
+	list, err := h.db.Contents(ctx, e.Tenant, e.EventID)
+	if err != nil || len(list) < 2 {
+		return nil, err
+	}
+	var out []control.EventContent
+	for _, c := range list {
+		out = append(out, control.EventContent{State: c.State, Type: c.EventType, DataDigest: c.DataDigest, Seq: c.EventSeq, StoredAt: c.StoredAt.UTC(),
+			Times: int(c.Times), Deliveries: int(c.Owed), Reason: c.Reason})
+	}
+	return out, nil
 }
 
 // Deliveries returns one page of deliveries.
