@@ -179,7 +179,7 @@ func TestAReplayThatCannotHappenIsRefusedAndNothingIsAsked(t *testing.T) {
 
 func TestWithoutALedgerWhatNeedsItSaysSo(t *testing.T) {
 	s := start(t, func(o *control.Options) { o.Ledger = nil })
-	_, event := s.Event(s.ctx, "e", false)
+	_, event := s.Event(s.ctx, "", "e", false)
 	_, list := s.Deliveries(s.ctx, control.DeliveryFilter{}, "", 0)
 	_, one := s.Delivery(s.ctx, "e", "ep")
 	_, again := s.Replay(s.ctx, control.ReplayRequest{EventID: "e", Actor: actor, Reason: "x"})
@@ -195,11 +195,11 @@ func TestAnEventAndADeliveryAreShownFromTheLedgerAndTheStream(t *testing.T) {
 	rec, ep := s.publish("default", "e1"), s.endpoint(nil).Endpoint.ID
 	s.owed(rec.ID, ep, control.StateDelivered, 1)
 	s.ledger.attempts = []record.Record{{Kind: record.Attempt, EventID: rec.ID, EndpointID: ep, Attempt: 1}}
-	e, err := s.Event(s.ctx, rec.ID, true)
+	e, err := s.Event(s.ctx, "", rec.ID, true)
 	if err != nil || string(e.Event) != `{"id":"e1","type":"a.b","timestamp":"2026-08-19T14:32:07Z","data":{"x": 1}}` {
 		t.Errorf("%+v (%v)", e, err)
 	}
-	if e, err = s.Event(s.ctx, rec.ID, false); err != nil || e.Event != nil {
+	if e, err = s.Event(s.ctx, "", rec.ID, false); err != nil || e.Event != nil {
 		t.Errorf("%+v (%v)", e, err)
 	}
 	d, err := s.Delivery(s.ctx, rec.ID, ep)
