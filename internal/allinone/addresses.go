@@ -29,6 +29,9 @@ type Addresses struct {
 	// SecretsKeyFile has the keys that endpoints' secrets are encrypted with;
 	// empty when they came from the environment.
 	SecretsKeyFile string `json:"secrets_key_file,omitempty"`
+	// CheckpointKeyFile has the keys that sign the ledger's checkpoints; empty when
+	// they came from the environment.
+	CheckpointKeyFile string `json:"checkpoint_key_file,omitempty"`
 	// ClickHousePasswordsFile has the passwords of the embedded engine's users, for
 	// whoever may read the data directory; empty when the server is not ours.
 	ClickHousePasswordsFile string `json:"clickhouse_passwords_file,omitempty"`

@@ -231,3 +231,47 @@ func TestAListenAddressIsHostAndPort(t *testing.T) {
 		t.Errorf("%s %d %v", host, port, err)
 	}
 }
+
+func TestADataDirectoryIsKnownByWhatACopyKeeps(t *testing.T) {
+	for _, c := range []struct {
+		names   string
+		foreign string
+	}{
+		{"", ""},
+		{"lost+found", ""},
+		{"clickhouse keys lock name nats addresses.json", ""},
+		{"clickhouse keys name nats", ""}, // copied without the lock
+		{"clickhouse keys nats", ""},      // and without files that are short
+		{"nats", ""},
+		{"name notes.txt", ""},
+		{"clickhouse notes.txt", "notes.txt"},
+		{"letters", "letters"},
+	} {
+		if got := foreignName(strings.Fields(c.names)); got != c.foreign {
+			t.Errorf("%q: foreign is %q, want %q", c.names, got, c.foreign)
+		}
+	}
+}
+
+func TestADataDirectoryCopiedWithoutItsLockOpens(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	first, err := openDataDir(path, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := first.installationName()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(first.join(engineDir), 0o700), first.close(), os.Remove(first.join(lockName))); err != nil {
+		t.Fatal(err)
+	}
+	again, err := openDataDir(path, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.close()
+	if kept, err := again.installationName(); err != nil || kept != name {
+		t.Errorf("its name is %q, %v; want %q", kept, err, name)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,6 +23,7 @@ const (
 	natsDir   = "nats"
 	engineDir = "clickhouse"
 	nameFile  = "name"
+	keysDir   = "keys"
 )
 
 // dataDir is a data directory that this process alone uses. The lock is the
@@ -66,23 +68,43 @@ func openDataDir(path string, log zerolog.Logger) (*dataDir, error) {
 	return d, nil
 }
 
+// marks are files that only a Waybill data directory has. One is enough: what
+// copies directories leaves out locks, sockets or files that are empty.
+var marks = []string{lockName, nameFile}
+
+// parts are what a data directory may hold besides.
+var parts = []string{natsDir, engineDir, keysDir, AddressesName,
+	"lost+found"} // what a freshly made ext4 volume holds
+
 // refuseForeign keeps a mistyped --data-dir from turning somebody's directory into ours.
 func refuseForeign(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return dataDirError(path, err)
 	}
-	for _, e := range entries {
-		if e.Name() == lockName {
-			return nil
-		}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
 	}
-	for _, e := range entries {
-		if e.Name() != "lost+found" { // what a freshly made ext4 volume holds
-			return fmt.Errorf("%s holds other files (%s) and is no Waybill data directory; choose an empty one with --data-dir", path, e.Name())
-		}
+	if foreign := foreignName(names); foreign != "" {
+		return fmt.Errorf("%s holds other files (%s) and is no Waybill data directory; choose an empty one with --data-dir", path, foreign)
 	}
 	return nil
+}
+
+// foreignName is a name that a data directory does not have; empty when the
+// directory is ours, by a mark or because nothing else is in it.
+func foreignName(names []string) string {
+	foreign := ""
+	for _, name := range names {
+		if slices.Contains(marks, name) {
+			return ""
+		}
+		if !slices.Contains(parts, name) {
+			foreign = name
+		}
+	}
+	return foreign
 }
 
 // prepare notes who has the lock and closes the directory to others.

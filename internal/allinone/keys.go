@@ -14,7 +14,7 @@ import (
 )
 
 // keysFile is where the data directory has its keys.
-var keysFile = filepath.Join("keys", "secrets.key")
+var keysFile = filepath.Join(keysDir, "secrets.key")
 
 // openKeys opens the keys that endpoints' secrets are sealed with, and makes
 // them at the first start. It never makes new ones beside endpoints that need

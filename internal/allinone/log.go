@@ -16,7 +16,7 @@ import (
 )
 
 // checkpointKeyFile is where the data directory has the key of the ledger's checkpoints.
-var checkpointKeyFile = filepath.Join("keys", "checkpoint.key")
+var checkpointKeyFile = filepath.Join(keysDir, "checkpoint.key")
 
 // openLog opens the transparency log over the ledger, and makes its key at the
 // first start.
@@ -27,6 +27,13 @@ func (w *Waybill) openLog(ctx context.Context, nc *nats.Conn) (*transparency.Log
 		if err := w.createCheckpointKey(ctx, s.KeyFile); err != nil {
 			return nil, err
 		}
+	}
+	if !checkpoint.Inline(s.KeyFile) {
+		path, err := filepath.Abs(s.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint key file %s: %w", s.KeyFile, err)
+		}
+		w.addresses.CheckpointKeyFile = path
 	}
 	o, err := s.Options()
 	if err != nil {

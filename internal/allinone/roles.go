@@ -22,7 +22,7 @@ const Owner = "owner"
 
 // passwordsFile is where the data directory has the passwords of the engine's
 // users, a JSON object by user.
-var passwordsFile = filepath.Join("keys", "clickhouse.json")
+var passwordsFile = filepath.Join(keysDir, "clickhouse.json")
 
 // PasswordsPath is the file within a data directory.
 func PasswordsPath(data string) string { return filepath.Join(data, passwordsFile) }

@@ -130,7 +130,7 @@ func OpenKeys(path string) (*Keys, error) {
 func (k *Keys) load() error {
 	info, err := os.Stat(k.path)
 	if err != nil {
-		return fmt.Errorf("checkpoint key file: %w; make one with: waybill ledger key generate --origin NAME --out %s", err, k.path)
+		return fmt.Errorf("checkpoint key file: %w; put it back: what it signed is verified with no other; if there never was one: waybill ledger key generate --origin NAME --out %s", err, k.path)
 	}
 	if info.Mode().Perm()&0o007 != 0 {
 		return fmt.Errorf("checkpoint key file %s can be read by everybody (mode %04o); close it with: chmod 600 %s", k.path, info.Mode().Perm(), k.path)

@@ -13,7 +13,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/version"
-	"github.com/waybill-dev/waybill/internal/wholefile"
 )
 
 func auditReport(s stdio) *cobra.Command {
@@ -28,7 +27,7 @@ Print it, or keep it. Long lists are cut, with the query that gives the rest.`,
 		Args:    process.NoArgs}
 	q.bind(c.Flags(), "what happened")
 	c.Flags().StringVarP(&q.out, "output", "o", "html", q.outputs)
-	c.Flags().StringVar(&out, "out", "", "file to write (default: standard output)")
+	c.Flags().StringVar(&out, "out", "", "file to write, for its owner alone; - for standard output (default)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		format := q.out
 		if format == "html" {
@@ -57,15 +56,12 @@ Print it, or keep it. Long lists are cut, with the query that gives the rest.`,
 				}
 				return audit.WriteHTML(w, r)
 			}
-			if out == "" {
-				return write(s.out)
-			}
 			var b bytes.Buffer
 			if err := write(&b); err != nil {
 				return err
 			}
-			if err := wholefile.Replace(out, b.Bytes(), 0o600); err != nil {
-				return fmt.Errorf("--out: %w; name a file that can be written", err)
+			if wrote, err := writeFile(s.out, "out", out, b.Bytes()); err != nil || !wrote {
+				return err
 			}
 			_, err = fmt.Fprintf(s.out, "written: %s\n", out)
 			return err

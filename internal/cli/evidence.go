@@ -14,7 +14,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/evidence"
 	"github.com/waybill-dev/waybill/internal/process"
-	"github.com/waybill-dev/waybill/internal/wholefile"
 )
 
 func evidenceCommand(s stdio) *cobra.Command {
@@ -53,7 +52,7 @@ is left out, and the file says so.`,
 	f.out.bind(c.Flags())
 	c.Flags().StringVar(&f.tenant, "tenant", "", "owner of the event (default: whoever has an event of this id)")
 	c.Flags().StringVar(&f.endpoint, "endpoint", "", "the delivery to this endpoint only")
-	c.Flags().StringVar(&f.to, "out", "", "file to write (default: standard output)")
+	c.Flags().StringVar(&f.to, "out", "", "file to write, for its owner alone; - for standard output (default)")
 	c.Flags().DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait for a checkpoint over the newest records")
 	bindActor(c.Flags(), &f.actor)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -90,11 +89,7 @@ func (f *exportFlags) export(ctx context.Context, s stdio, l control.EvidenceSou
 	if n := len(e.Statement.Uncovered); n > 0 {
 		fmt.Fprintf(s.err, "waybill: no checkpoint covers %d of the %s yet; what is not covered is left out, and the file says so; export again in a minute\n", n, counted.Of(n+len(e.Records), "record", "records"))
 	}
-	if f.to == "" {
-		_, err := s.out.Write(b)
-		return err
-	}
-	if err := writeWhole(f.to, b); err != nil {
+	if wrote, err := writeFile(s.out, "out", f.to, b); err != nil || !wrote {
 		return err
 	}
 	tree, err := evidence.TreeOf(e.Checkpoint.Note)
@@ -108,14 +103,6 @@ func (f *exportFlags) export(ctx context.Context, s stdio, l control.EvidenceSou
 	_, err = fmt.Fprintf(s.out, "%s  %s of event %s, proven by the checkpoint of %s over %s\nverify it anywhere with: waybill evidence verify %s --key ledger.pub\nledger.pub is what waybill ledger key show prints\n",
 		f.to, counted.Of(len(e.Records), "record", "records"), printable(e.Subject.EventID), printable(tree.Origin), counted.Of(tree.Size, "record", "records"), f.to)
 	return err
-}
-
-// writeWhole is for what others may read.
-func writeWhole(path string, b []byte) error {
-	if err := wholefile.Replace(path, b, 0o644); err != nil {
-		return fmt.Errorf("%w; name a file that can be written with --out", err)
-	}
-	return nil
 }
 
 // readBounded reads a file, or - for standard input.

@@ -34,7 +34,7 @@ the file is verified first and the page says so; without, it says that it was no
 	}
 	out.bind(c.Flags())
 	keys.bind(c.Flags())
-	c.Flags().StringVar(&page, "html", "", "write a page to this file instead; - for standard output")
+	c.Flags().StringVar(&page, "html", "", "write a page to this file instead, for its owner alone; - for standard output")
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		if err := out.check(); err != nil {
 			return err
@@ -52,14 +52,13 @@ the file is verified first and the page says so; without, it says that it was no
 			return fmt.Errorf("%s cannot be shown: %s; ask for the file again", args[0], printable(first(r.Problems...)))
 		}
 		switch {
-		case page == "-":
-			err = evidence.Page(s.out, r)
 		case page != "":
 			var html bytes.Buffer
+			wrote := false
 			if err = evidence.Page(&html, r); err == nil {
-				err = writeWhole(page, html.Bytes())
+				wrote, err = writeFile(s.out, "html", page, html.Bytes())
 			}
-			if err == nil {
+			if wrote && err == nil {
 				fmt.Fprintf(s.out, "%s  %s\n", page, verdict(r))
 			}
 		case out == "json":

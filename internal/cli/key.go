@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -46,7 +45,7 @@ the one that encrypts first; from # on a line is a comment.`,
 		if err := out.check(); err != nil {
 			return err
 		}
-		if path != "" {
+		if path != "" && path != standardOutput {
 			id, err := sealed.CreateFile(path)
 			if err != nil {
 				return err
@@ -74,20 +73,17 @@ the one that encrypts first; from # on a line is a comment.`,
 	return c
 }
 
-// keyFileFlags name a key file: that of the flag, or the data directory's.
+// keyFileFlags name a key file, see keyFile.
 type keyFileFlags struct {
-	path, data string
-	out        format
+	path   string
+	target target
+	out    format
 }
 
 func (f *keyFileFlags) bind(c *cobra.Command) {
 	f.out.bind(c.Flags())
-	c.Flags().StringVar(&f.path, "secrets-key-file", "", "the key file (default: DATA/keys/secrets.key)")
-	bindDataDir(c.Flags(), &f.data, "data directory of waybill up")
-}
-
-func (f *keyFileFlags) file() string {
-	return first(f.path, filepath.Join(f.data, "keys", "secrets.key"))
+	c.Flags().StringVar(&f.path, secretsKey.flag, "", "the key file (default: that of the running waybill up, else DATA/keys/secrets.key)")
+	f.target.bindPlace(c.Flags())
 }
 
 func keyRotate(s stdio) *cobra.Command {
@@ -106,14 +102,18 @@ watchdogs, APIs), run waybill key reseal, and take the old keys out of the file.
 		if err := f.out.check(); err != nil {
 			return err
 		}
-		id, before, err := sealed.AddKey(f.file())
+		path, err := secretsKey.find(f.path, &f.target)
+		if err != nil {
+			return err
+		}
+		id, before, err := sealed.AddKey(path)
 		if err != nil {
 			return err
 		}
 		if f.out == "json" {
-			return f.print(s)
+			return f.print(s, path)
 		}
-		_, err = fmt.Fprintf(s.out, "%s  key %s encrypts from now on, %s and older ones decrypt\nNext: waybill key reseal\n", f.file(), id, before)
+		_, err = fmt.Fprintf(s.out, "%s  key %s encrypts from now on, %s and older ones decrypt\nNext: waybill key reseal\n", path, id, before)
 		return err
 	}
 	return c
@@ -131,18 +131,22 @@ func keyList(s stdio) *cobra.Command {
 		if err := f.out.check(); err != nil {
 			return err
 		}
-		return f.print(s)
+		path, err := secretsKey.find(f.path, &f.target)
+		if err != nil {
+			return err
+		}
+		return f.print(s, path)
 	}
 	return c
 }
 
-func (f *keyFileFlags) print(s stdio) error {
-	ring, err := sealed.Open(f.file())
+func (f *keyFileFlags) print(s stdio, path string) error {
+	ring, err := sealed.Open(path)
 	if err != nil {
 		return err
 	}
 	if f.out == "json" {
-		return printJSON(s.out, keyIDs{File: f.file(), Keys: ring.KeyIDs()})
+		return printJSON(s.out, keyIDs{File: path, Keys: ring.KeyIDs()})
 	}
 	t := table{header: []string{"KEY", "USE"}}
 	for i, id := range ring.KeyIDs() {

@@ -43,6 +43,9 @@ Streams and keys are backed up apart: see docs/backup.md.`,
 		if to == "" {
 			return missing("to", "/backups/ledger-2026-08-19")
 		}
+		if err := needFile("to", to); err != nil {
+			return err
+		}
 		if err := backup(c.Context(), &t, to); err != nil {
 			return err
 		}

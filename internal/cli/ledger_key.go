@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +17,7 @@ func ledgerKeyCommand(s stdio) *cobra.Command {
 		ledgerKeyGenerate(s), ledgerKeyShow(s), ledgerKeyRotate(s), ledgerKeyRetire(s))
 }
 
-// ledgerKeyFlags name a checkpoint key file: that of the flag, or the data directory's.
+// ledgerKeyFlags name a checkpoint key file, see keyFile.
 type ledgerKeyFlags struct {
 	path string
 	out  format
@@ -26,11 +25,7 @@ type ledgerKeyFlags struct {
 
 func (f *ledgerKeyFlags) bind(c *cobra.Command) {
 	f.out.bind(c.Flags())
-	c.Flags().StringVar(&f.path, "checkpoint-key", "", "the key file (default: DATA/keys/checkpoint.key)")
-}
-
-func (f *ledgerKeyFlags) file(data string) string {
-	return first(f.path, filepath.Join(data, "keys", "checkpoint.key"))
+	c.Flags().StringVar(&f.path, checkpointKey.flag, "", "the key file (default: that of the running waybill up, else DATA/keys/checkpoint.key)")
 }
 
 // ledgerKeys is what the commands answer as JSON.
@@ -63,7 +58,7 @@ yours and unique, without a scheme, for ever the same.`,
 		if err := checkpoint.CheckOrigin(origin); err != nil {
 			return process.Usagef("--origin: %w", err)
 		}
-		if path == "" {
+		if path == "" || path == standardOutput {
 			private, _, err := checkpoint.Generate(origin)
 			if err != nil {
 				return err
@@ -89,7 +84,7 @@ yours and unique, without a scheme, for ever the same.`,
 
 func ledgerKeyShow(s stdio) *cobra.Command {
 	var f ledgerKeyFlags
-	var data string
+	var t target
 	c := &cobra.Command{
 		Use: "show", Short: "Show the public keys of the ledger's checkpoints",
 		Long: `Show the verifier keys of a key file, the newest first: what one needs to verify
@@ -97,12 +92,16 @@ checkpoints, in the form that --key takes as a file. The private keys are not sh
 		Example: "  waybill ledger key show > ledger.pub\n  waybill ledger key show --checkpoint-key /etc/waybill/checkpoint.key -o json | jq -r '.keys[0].verifier'",
 	}
 	f.bind(c)
-	bindDataDir(c.Flags(), &data, "data directory of waybill up")
+	t.bindPlace(c.Flags())
 	c.RunE = func(*cobra.Command, []string) error {
 		if err := f.out.check(); err != nil {
 			return err
 		}
-		return f.print(s, f.file(data))
+		path, err := checkpointKey.find(f.path, &t)
+		if err != nil {
+			return err
+		}
+		return f.print(s, path)
 	}
 	return c
 }
@@ -153,7 +152,10 @@ ones out of use with: waybill ledger key retire`,
 		if err := f.out.check(); err != nil {
 			return err
 		}
-		path := f.file(t.data)
+		path, err := checkpointKey.find(f.path, &t)
+		if err != nil {
+			return err
+		}
 		r, err := checkpoint.Rotate(path)
 		if err != nil {
 			return err
@@ -178,7 +180,7 @@ ones out of use with: waybill ledger key retire`,
 
 func ledgerKeyRetire(s stdio) *cobra.Command {
 	var f ledgerKeyFlags
-	var data string
+	var t target
 	c := &cobra.Command{
 		Use: "retire", Short: "Let only the newest key sign",
 		Long: `Let only the newest key of a key file sign. The private half of the others is
@@ -187,12 +189,15 @@ be verified. What runs takes the file up by itself.`,
 		Example: "  waybill ledger key retire",
 	}
 	f.bind(c)
-	bindDataDir(c.Flags(), &data, "data directory of waybill up")
+	t.bindPlace(c.Flags())
 	c.RunE = func(*cobra.Command, []string) error {
 		if err := f.out.check(); err != nil {
 			return err
 		}
-		path := f.file(data)
+		path, err := checkpointKey.find(f.path, &t)
+		if err != nil {
+			return err
+		}
 		retired, err := checkpoint.Retire(path)
 		if err != nil {
 			return err

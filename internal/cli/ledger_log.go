@@ -63,7 +63,7 @@ in a file, for: waybill ledger verify --checkpoint`,
 	}
 	t.bind(c.Flags())
 	out.bind(c.Flags())
-	c.Flags().StringVar(&path, "out", "", "file to write the signed note to, with its cosignatures (default: none)")
+	c.Flags().StringVar(&path, "out", "", "file to write the signed note to, with its cosignatures, for its owner alone; - prints the note and nothing else (default: none)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		list, err := readCheckpoints(c.Context(), &t, out, 1)
 		if err != nil {
@@ -73,7 +73,7 @@ in a file, for: waybill ledger verify --checkpoint`,
 			return errors.New("no checkpoint is signed yet: the first one follows the first records within seconds; if it does not, see: waybill ledger key show")
 		}
 		if path != "" {
-			if err := writeWhole(path, []byte(list[0].cosigned)); err != nil {
+			if wrote, err := writeFile(s.out, "out", path, []byte(list[0].cosigned)); err != nil || !wrote {
 				return err
 			}
 		}

@@ -118,6 +118,9 @@ func (f *verifyFlags) run(ctx context.Context, s stdio) error {
 }
 
 func (f *verifyFlags) check() error {
+	if err := needFile("state", f.state); err != nil {
+		return err
+	}
 	switch {
 	case f.to > 0 && f.from >= f.to:
 		return process.Usagef("--from %d --to %d: want --from smaller than --to", f.from, f.to)

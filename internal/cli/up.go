@@ -55,6 +55,9 @@ func (f *upFlags) bind(flags *pflag.FlagSet, level string) {
 
 // options checks the flags.
 func (f *upFlags) options(stderr io.Writer) (allinone.Options, error) {
+	if err := needFile("addresses", f.o.AddressesFile); err != nil {
+		return allinone.Options{}, err
+	}
 	format := f.logFormat
 	if format == "" {
 		format = "json"

@@ -325,6 +325,25 @@ func TestAFileIsShown(t *testing.T) {
 	if !bytes.Contains(b, []byte("<strong>Verified</strong>")) || bytes.Contains(b, []byte("<script")) {
 		t.Errorf("%s", b)
 	}
+	// Evidence names events, endpoints and people: who else reads it is for its owner to decide.
+	for _, written := range []string{file, page} {
+		if info, err := os.Stat(written); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v, %v; want it for its owner alone", written, info.Mode(), err)
+		}
+	}
+}
+
+func TestADashPrintsTheEvidence(t *testing.T) {
+	s := start(t)
+	s.stories()
+	t.Chdir(t.TempDir())
+	code, out, errs := s.run("evidence", "export", quoted, "--clickhouse", s.dsn, "--out", "-", "--wait", patience.String())
+	if _, err := evidence.Decode([]byte(out)); code != 0 || err != nil {
+		t.Errorf("exit %d, %v\n%.300s\n%s", code, err, out, errs)
+	}
+	if _, err := os.Stat("-"); err == nil {
+		t.Error("a file named - was written")
+	}
 }
 
 func TestRecordsThatNoCheckpointCoversAreNamed(t *testing.T) {
