@@ -134,6 +134,8 @@ type Change struct {
 	Action string `json:"action"` // "created", "updated", "unchanged"; of Drift: "missing", "drifted", "unchanged"
 	// Differences, one line a key: "max_age: file 1, server 2".
 	Differences []string `json:"differences,omitempty"`
+	// Kept are limits that the operator has set, one line a key. They stay as they are.
+	Kept []string `json:"kept,omitempty"`
 }
 
 // Apply creates what is missing and updates what differs. Keys that the files
@@ -156,11 +158,11 @@ func compare(ctx context.Context, js jetstream.JetStream, o Options, absent, dif
 	}
 	var out []Change
 	for _, d := range defs {
-		diff, missing, err := differences(ctx, js, d, o)
+		diff, kept, missing, err := differences(ctx, js, d, o)
 		if err != nil {
 			return out, err
 		}
-		c := Change{Name: d.Name(), Differences: diff, Action: "unchanged"}
+		c := Change{Name: d.Name(), Differences: diff, Kept: kept, Action: "unchanged"}
 		if missing || len(diff) > 0 {
 			if err := do(d, missing); err != nil {
 				return out, fmt.Errorf("%s: %w", d.Name(), err)
@@ -194,25 +196,30 @@ func Check(ctx context.Context, js jetstream.JetStream, o Options) error {
 	return nil
 }
 
-// differences compares only the keys of the file.
-func differences(ctx context.Context, js jetstream.JetStream, d Definition, o Options) (diff []string, missing bool, err error) {
+// differences compares only the keys of the file. A limit that the operator has
+// set is no difference: it is kept.
+func differences(ctx context.Context, js jetstream.JetStream, d Definition, o Options) (diff, kept []string, missing bool, err error) {
 	have, err := serverConfig(ctx, js, d)
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return nil, true, nil
+		return nil, nil, true, nil
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("%s: %w", d.Name(), err)
+		return nil, nil, false, fmt.Errorf("%s: %w", d.Name(), err)
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.Config)) {
 		if key == "num_replicas" && o.Replicas == 0 {
 			continue
 		}
 		want, got := d.Config[key], have[key]
-		if !equal(want, got) {
+		switch {
+		case equal(want, got):
+		case d.operators(key, got):
+			kept = append(kept, fmt.Sprintf("%s: %s, set here; %s by default", key, limitText(key, number(got)), limitText(key, number(want))))
+		default:
 			diff = append(diff, fmt.Sprintf("%s: file %v, server %v", key, want, got))
 		}
 	}
-	return diff, false, nil
+	return diff, kept, false, nil
 }
 
 // equal takes an absent key for its zero: the server omits zeros.
@@ -254,9 +261,21 @@ func serverConfig(ctx context.Context, js jetstream.JetStream, d Definition) (ma
 }
 
 // put lays the file's keys over what the server has, so that a key that the
-// file does not name keeps its value.
+// file does not name keeps its value, and so does a limit of the operator's.
 func put(ctx context.Context, js jetstream.JetStream, d Definition, missing bool) error {
-	b, err := json.Marshal(d.Config)
+	ours := maps.Clone(d.Config)
+	if !missing {
+		have, err := serverConfig(ctx, js, d)
+		if err != nil {
+			return err
+		}
+		for key, got := range have {
+			if _, named := ours[key]; named && d.operators(key, got) {
+				delete(ours, key)
+			}
+		}
+	}
+	b, err := json.Marshal(ours)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ const streamsBound = 2 * time.Minute
 func streamsCommand(s stdio) *cobra.Command {
 	return group("streams", "Put the JetStream streams and consumers in place",
 		"  waybill streams check --nats-url nats://nats.internal:4222",
-		streamsApply(s), streamsCheck(s), streamsShow(s))
+		streamsApply(s), streamsCheck(s), streamsShow(s), streamsLimit(s))
 }
 
 type streamsFlags struct {
@@ -45,7 +46,7 @@ func streamsApply(s stdio) *cobra.Command {
 	var f streamsFlags
 	c := &cobra.Command{
 		Use: "apply", Short: "Create and update what is missing or differs",
-		Long:    "Create and update the streams, buckets and consumers that Waybill needs. Settings that Waybill does not name are left as they are. waybill up does this by itself.",
+		Long:    "Create and update the streams, buckets and consumers that Waybill needs. Settings that Waybill does not name, and limits that you have set, are left as they are. waybill up does this by itself.",
 		Example: "  waybill streams apply --nats-url nats://nats.internal:4222 --replicas 3 --partitions 8",
 	}
 	f.bind(c)
@@ -131,7 +132,7 @@ func printChanges(s stdio, out format, changes []streams.Change) error {
 	}
 	t := table{header: []string{"NAME", "STATE", "DIFFERENCES"}, flow: true}
 	for _, c := range changes {
-		t.add(c.Name, c.Action, strings.Join(c.Differences, "; "))
+		t.add(c.Name, c.Action, strings.Join(slices.Concat(c.Differences, c.Kept), "; "))
 	}
 	return t.show(s, out, "no streams are defined")
 }
