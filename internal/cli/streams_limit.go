@@ -24,37 +24,32 @@ type limitFlags struct {
 func streamsLimit(s stdio) *cobra.Command {
 	var f limitFlags
 	c := &cobra.Command{
-		Use: "limit [STREAM]", Short: "Show or set how much the streams may keep",
-		Long: `Show the limits that are yours to set, or set one. What you set is kept: no start and
+		Use: "limit STREAM", Short: "Show or set how much a stream may keep",
+		Long: `Show the limits of a stream that are yours to set, or set one. What you set is kept: no start and
 no waybill streams apply takes it back. The nats tool may set them as well.
 
 A limit that would delete what a stream holds is refused, unless --yes says that it may.`,
-		Example: `  waybill streams limit
+		Example: `  waybill streams limit LEDGER
   waybill streams limit LEDGER --max-bytes 64GiB
   waybill streams limit EVENTS --max-age 90d
   waybill streams limit LEDGER --max-bytes default`,
+		Args: process.OneArg("stream", "waybill streams limit LEDGER --max-bytes 64GiB"),
 	}
 	f.bind(c)
 	c.Flags().StringVar(&f.maxBytes, "max-bytes", "", "most bytes that the stream holds, such as 64GiB; none for no bound; default for Waybill's own value")
 	c.Flags().StringVar(&f.maxAge, "max-age", "", "how long the stream keeps a message, such as 90d; none for no bound; default for Waybill's own value")
 	bindYes(c.Flags(), &f.yes)
-	c.RunE = func(c *cobra.Command, args []string) error { return f.limit(c.Context(), s, args) }
+	c.RunE = func(c *cobra.Command, args []string) error { return f.limit(c.Context(), s, strings.ToUpper(args[0])) }
 	return c
 }
 
-func (f *limitFlags) limit(ctx context.Context, s stdio, args []string) error {
+func (f *limitFlags) limit(ctx context.Context, s stdio, stream string) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	stream, key, text, err := f.wanted(args)
+	key, value, err := f.wanted(stream)
 	if err != nil {
 		return err
-	}
-	var value int64
-	if key != "" {
-		if value, err = limitValue(stream, key, text); err != nil {
-			return err
-		}
 	}
 	return f.run(ctx, func(ctx context.Context, _ streams.Options, d *deploymentStreams) error {
 		if key != "" {
@@ -75,26 +70,21 @@ func (f *limitFlags) limit(ctx context.Context, s stdio, args []string) error {
 	})
 }
 
-// wanted is what the arguments ask: nothing to set when key is empty.
-func (f *limitFlags) wanted(args []string) (stream, key, text string, err error) {
-	switch {
-	case len(args) > 1:
-		return "", "", "", process.Usagef("one stream at a time, as in: waybill streams limit LEDGER --max-bytes 64GiB")
-	case len(args) == 1:
-		stream = strings.ToUpper(args[0])
-	}
+// wanted is what the flags ask to set: nothing when key is empty.
+func (f *limitFlags) wanted(stream string) (key string, value int64, err error) {
+	text := ""
 	switch {
 	case f.maxBytes != "" && f.maxAge != "":
-		return "", "", "", process.Usagef("--max-bytes and --max-age: set one at a time")
+		return "", 0, process.Usagef("--max-bytes and --max-age: set one at a time")
 	case f.maxBytes != "":
 		key, text = streams.MaxBytes, f.maxBytes
 	case f.maxAge != "":
 		key, text = streams.MaxAge, f.maxAge
+	default:
+		return "", 0, nil
 	}
-	if key != "" && stream == "" {
-		return "", "", "", process.Usagef("name the stream, as in: waybill streams limit LEDGER --max-bytes 64GiB")
-	}
-	return stream, key, text, nil
+	value, err = limitValue(stream, key, text)
+	return key, value, err
 }
 
 // limitValue reads what --max-bytes or --max-age gives.
@@ -152,12 +142,12 @@ func limitBytes(text string) (int64, error) {
 func printLimits(s stdio, out format, all []streams.Limit, stream string) error {
 	shown := []streams.Limit{}
 	for _, l := range all {
-		if stream == "" || l.Stream == stream {
+		if l.Stream == stream {
 			shown = append(shown, l)
 		}
 	}
 	if len(shown) == 0 {
-		return process.Usagef("stream %s has no limit to set; see: waybill streams limit", stream)
+		return process.Usagef("stream %q has no limit to set; EVENTS, LEDGER, CLAIMS, CHECKPOINTS and the work queues have", stream)
 	}
 	if out == "json" {
 		return printJSON(s.out, shown)
