@@ -60,6 +60,7 @@ func (a *API) table() map[string]map[string]handler {
 		"/v1/endpoints/{id}":               {"GET": a.getEndpoint, "PATCH": a.updateEndpoint, "DELETE": a.deleteEndpoint},
 		"/v1/endpoints/{id}/enable":        {"POST": a.enableEndpoint},
 		"/v1/endpoints/{id}/disable":       {"POST": a.disableEndpoint},
+		"/v1/endpoints/{id}/missed":        {"GET": a.listMissed},
 		"/v1/endpoints/{id}/rotate-secret": {"POST": a.rotateSecret},
 		"/v1/endpoints/{id}/test":          {"POST": a.testEndpoint},
 		"/v1/endpoints/{id}/policy":        {"GET": a.getTerms},
@@ -132,7 +133,8 @@ func status(code control.Code) int {
 		return http.StatusRequestEntityTooLarge
 	case control.CodeNotFound:
 		return http.StatusNotFound
-	case control.CodeConflict, control.CodeIDInUse, control.CodeEndpointDisabled, control.CodeEndpointDeleted, control.CodeNothingToReplay:
+	case control.CodeConflict, control.CodeIDInUse, control.CodeEndpointDisabled, control.CodeEndpointDeleted, control.CodeNothingToReplay,
+		control.CodePendingDeliveries:
 		return http.StatusConflict
 	case control.CodeEventExpired:
 		return http.StatusGone

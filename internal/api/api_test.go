@@ -60,7 +60,10 @@ type ledger struct {
 	limit       int
 	deadLetters []control.DeadLetter
 	asked       control.EvidenceRequest // the last one
+	pending     control.Pending
 }
+
+var longAgo = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func (l *ledger) Event(_ context.Context, _, id string) (control.EventRecord, bool, error) {
 	return l.event, id == l.event.ID, nil
@@ -85,6 +88,58 @@ func (l *ledger) DeadLetters(_ context.Context, f control.DeadLetterFilter, _ st
 		}
 	}
 	return page, nil
+}
+
+func TestAStopThatWouldEndDeliveriesIsRefusedUntilItIsMeant(t *testing.T) {
+	for name, stop := range map[string][3]string{
+		"disable": {"POST", "/disable", `{"reason":"down","end_pending":true}`},
+		"delete":  {"DELETE", "?end_pending=true", ""},
+	} {
+		s := start(t)
+		var made struct{ Endpoint struct{ ID string } }
+		s.value(&made, 201, "POST", "/v1/endpoints", `{"url":"https://example.com/hooks","types":["order.*"]}`)
+		path := "/v1/endpoints/" + made.Endpoint.ID
+		s.ledger.pending = control.Pending{Deliveries: 300, Attempted: 12}
+		route := strings.TrimSuffix(stop[1], "?end_pending=true")
+		resp, body := s.do(stop[0], path+route, strings.Replace(stop[2], `,"end_pending":true`, "", 1))
+		if resp.StatusCode != http.StatusConflict || !strings.Contains(body, `"pending_deliveries"`) || !strings.Contains(body, "300 deliveries") {
+			t.Errorf("%s: %d %s", name, resp.StatusCode, body)
+		}
+		var e struct{ State string }
+		s.value(&e, 200, stop[0], path+stop[1], stop[2])
+		if e.State == "enabled" {
+			t.Errorf("%s, meant: %+v", name, e)
+		}
+	}
+}
+
+func TestWhatAnEndpointMissedHasARoute(t *testing.T) {
+	s := start(t)
+	var made struct{ Endpoint struct{ ID string } }
+	s.value(&made, 201, "POST", "/v1/endpoints", `{"url":"https://example.com/hooks","types":["order.*"]}`)
+	var page control.MissedPage
+	s.value(&page, 200, "GET", "/v1/endpoints/"+made.Endpoint.ID+"/missed?since=2026-01-01T00:00:00Z&limit=10", "")
+	if len(page.Events) != 1 || page.Events[0].ID != "missed-1" || !page.Events[0].DisabledAt.Equal(longAgo) {
+		t.Errorf("%+v", page)
+	}
+	for _, wrong := range []string{"?limit=0x", "?cursor=x", "?since=x", "?other=1"} {
+		if resp, body := s.do("GET", "/v1/endpoints/"+made.Endpoint.ID+"/missed"+wrong, ""); resp.StatusCode/100 != 4 {
+			t.Errorf("%s: %d %s", wrong, resp.StatusCode, body)
+		}
+	}
+}
+
+func (l *ledger) EndpointChanges(context.Context, string) ([]control.EndpointChange, error) {
+	return []control.EndpointChange{{At: longAgo, Action: "disabled", Types: []string{"order.*"}}}, nil
+}
+
+func (l *ledger) Pending(context.Context, string) (control.Pending, error) { return l.pending, nil }
+
+func (l *ledger) EventsNotOwedTo(_ context.Context, _, _ string, _, _ time.Time, after uint64, _ int) ([]control.UnowedEvent, error) {
+	if after > 0 {
+		return nil, nil
+	}
+	return []control.UnowedEvent{{Idx: 7, ID: "missed-1", Type: "order.paid", State: control.EventAccepted, At: longAgo, StoredAt: longAgo}}, nil
 }
 
 func (l *ledger) Attempts(_ context.Context, event, endpoint string) ([]record.Record, error) {

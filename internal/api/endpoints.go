@@ -93,11 +93,12 @@ func (a *API) updateEndpoint(w http.ResponseWriter, r *http.Request) (int, any, 
 }
 
 func (a *API) deleteEndpoint(_ http.ResponseWriter, r *http.Request) (int, any, error) {
-	q := parameters(r, "reason")
+	q := parameters(r, "reason", "end_pending")
+	stop := control.Stop{Reason: q.text("reason"), EndPending: q.flag("end_pending")}
 	if err := q.failed(); err != nil {
 		return 0, nil, err
 	}
-	e, err := a.c.DeleteEndpoint(r.Context(), r.PathValue("id"), actor(r), q.text("reason"))
+	e, err := a.c.DeleteEndpoint(r.Context(), r.PathValue("id"), stop, actor(r))
 	return http.StatusOK, e, err
 }
 
@@ -116,12 +117,26 @@ func (a *API) enableEndpoint(w http.ResponseWriter, r *http.Request) (int, any, 
 }
 
 func (a *API) disableEndpoint(w http.ResponseWriter, r *http.Request) (int, any, error) {
-	var why because
-	if err := object(w, r, &why, true); err != nil {
+	var stop struct {
+		because
+		EndPending bool `json:"end_pending"`
+	}
+	if err := object(w, r, &stop, true); err != nil {
 		return 0, nil, err
 	}
-	e, err := a.c.DisableEndpoint(r.Context(), r.PathValue("id"), actor(r), why.Reason)
+	e, err := a.c.DisableEndpoint(r.Context(), r.PathValue("id"), control.Stop{Reason: stop.Reason, EndPending: stop.EndPending}, actor(r))
 	return http.StatusOK, e, err
+}
+
+// listMissed answers which events an endpoint was not owed because it was disabled.
+func (a *API) listMissed(_ http.ResponseWriter, r *http.Request) (int, any, error) {
+	q := parameters(r, "since", "until", "cursor", "limit")
+	filter, limit := control.MissedFilter{Since: q.time("since"), Until: q.time("until")}, q.number("limit", control.MaxPage)
+	if err := q.failed(); err != nil {
+		return 0, nil, err
+	}
+	page, err := a.c.Missed(r.Context(), r.PathValue("id"), filter, q.text("cursor"), limit)
+	return http.StatusOK, page, err
 }
 
 func (a *API) rotateSecret(w http.ResponseWriter, r *http.Request) (int, any, error) {

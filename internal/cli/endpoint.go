@@ -23,7 +23,7 @@ func endpointCommand(s stdio) *cobra.Command {
 	return group("endpoint", "Create, change and look at endpoints",
 		"  waybill endpoint create --url https://example.com/hooks --types 'order.*'\n  waybill endpoint list",
 		endpointCreate(s), endpointList(s), endpointShow(s), endpointUpdate(s), endpointEnable(s),
-		endpointDisable(s), endpointDelete(s), endpointRotate(s), endpointReseal(s), endpointTest(s))
+		endpointDisable(s), endpointMissed(s), endpointDelete(s), endpointRotate(s), endpointReseal(s), endpointTest(s))
 }
 
 // endpointSettings are the flags that create and update share.

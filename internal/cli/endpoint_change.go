@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,7 @@ func endpointEnable(s stdio) *cobra.Command {
 	var f changeFlags
 	c := &cobra.Command{
 		Use: "enable ENDPOINT", Short: "Let an endpoint get events again",
-		Long:    "Let an endpoint get events again: those that are accepted from now on. What it missed can be replayed.",
+		Long:    "Let an endpoint get events again: those that are accepted from now on. What it missed is listed by waybill endpoint missed, and can be replayed.",
 		Example: "  waybill endpoint enable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'their incident is over'",
 		Args:    process.OneArg("endpoint id", "waybill endpoint enable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
@@ -25,35 +26,62 @@ func endpointEnable(s stdio) *cobra.Command {
 
 func endpointDisable(s stdio) *cobra.Command {
 	var f changeFlags
+	var yes bool
 	c := &cobra.Command{
 		Use: "disable ENDPOINT", Short: "Stop an endpoint's deliveries",
-		Long:    "Stop an endpoint's deliveries: those on their way end as dead letters, and it is owed no event until it is enabled.",
+		Long: `Stop an endpoint's deliveries: those on their way end as dead letters, each when it is
+next due, and it is owed no event until it is enabled. When deliveries wait, it says
+how many and asks first, or wants --yes. What the endpoint misses meanwhile is listed
+by waybill endpoint missed.`,
 		Example: "  waybill endpoint disable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'receiver moved, ticket 4711'",
 		Args:    process.OneArg("endpoint id", "waybill endpoint disable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'receiver moved'"),
 	}
 	f.bind(c.Flags())
+	bindYes(c.Flags(), &yes)
 	c.Flags().Lookup("reason").Usage = "why, for the record (required)"
-	act := f.act(s, (*control.Control).DisableEndpoint)
+	stop := f.stop(s, &yes, (*control.Control).DisableEndpoint)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if f.reason == "" {
 			return missing("reason", "'receiver moved, ticket 4711'")
 		}
-		return act(c, args)
+		return stop(c, args)
 	}
 	return c
 }
 
 func endpointDelete(s stdio) *cobra.Command {
 	var f changeFlags
+	var yes bool
 	c := &cobra.Command{
 		Use: "delete ENDPOINT", Short: "End an endpoint for good",
-		Long:    "End an endpoint for good. What is on its way to it ends as dead letters, each when its next attempt would have been due; its history stays in the ledger.",
+		Long: `End an endpoint for good. What is on its way to it ends as dead letters, each when its
+next attempt would have been due; its history stays in the ledger. When deliveries
+wait, it says how many and asks first, or wants --yes.`,
 		Example: "  waybill endpoint delete ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'contract ended'",
 		Args:    process.OneArg("endpoint id", "waybill endpoint delete ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
 	f.bind(c.Flags())
-	c.RunE = f.act(s, (*control.Control).DeleteEndpoint)
+	bindYes(c.Flags(), &yes)
+	c.RunE = f.stop(s, &yes, (*control.Control).DeleteEndpoint)
 	return c
+}
+
+// stop runs an action that may end deliveries: a person who can be asked is told
+// how many and asked; everybody else has to say --yes.
+func (f *changeFlags) stop(s stdio, yes *bool, do func(*control.Control, context.Context, string, control.Stop, string) (control.Endpoint, error)) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		if err := checkEndpointID(args[0]); err != nil {
+			return err
+		}
+		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.Endpoint, error) {
+			e, err := do(ctl, ctx, args[0], control.Stop{Reason: f.reason, EndPending: *yes}, actorOr(f.actor))
+			var refused *control.Error
+			if !errors.As(err, &refused) || refused.Code != control.CodePendingDeliveries || !asks(s) || !confirmed(s, err.Error()) {
+				return e, err
+			}
+			return do(ctl, ctx, args[0], control.Stop{Reason: f.reason, EndPending: true}, actorOr(f.actor))
+		}, printEndpoint)
+	}
 }
 
 // act runs an action that needs an id, an actor and a reason.

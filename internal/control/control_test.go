@@ -87,6 +87,8 @@ type ledger struct {
 	deliveries  []control.Delivery
 	deadLetters []control.DeadLetter
 	attempts    []record.Record
+	changes     []control.EndpointChange
+	unowed      []control.UnowedEvent
 	page        int // at most so many a page, to make listings turn pages
 }
 
@@ -140,6 +142,37 @@ func (l *ledger) DeadLetters(_ context.Context, f control.DeadLetterFilter, _ st
 		}
 	}
 	return page, nil
+}
+
+func (l *ledger) EndpointChanges(context.Context, string) ([]control.EndpointChange, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changes, nil
+}
+
+func (l *ledger) Pending(_ context.Context, endpoint string) (n control.Pending, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, d := range l.deliveries {
+		if d.EndpointID == endpoint && d.State == control.StatePending {
+			n.Deliveries++
+			if d.Attempts > 0 {
+				n.Attempted++
+			}
+		}
+	}
+	return n, nil
+}
+
+func (l *ledger) EventsNotOwedTo(_ context.Context, _, _ string, from, to time.Time, after uint64, limit int) (out []control.UnowedEvent, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, u := range l.unowed {
+		if u.Idx > after && !u.At.Before(from) && (to.IsZero() || u.At.Before(to)) && len(out) < limit {
+			out = append(out, u)
+		}
+	}
+	return out, nil
 }
 
 func (l *ledger) Attempts(_ context.Context, eventID, endpointID string) ([]record.Record, error) {

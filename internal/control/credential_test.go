@@ -202,7 +202,7 @@ func TestNoSecretIsStoredInTheClearOrShown(t *testing.T) {
 	if shown, _ = s.Endpoint(s.ctx, made.Endpoint.ID); len(shown.Warnings) != 1 || !strings.Contains(shown.Warnings[0], "expired at") {
 		t.Errorf("after its end: %q", shown.Warnings)
 	}
-	if _, err := s.DeleteEndpoint(s.ctx, made.Endpoint.ID, actor, ""); err != nil {
+	if _, err := s.DeleteEndpoint(s.ctx, made.Endpoint.ID, control.Stop{Reason: "", EndPending: true}, actor); err != nil {
 		t.Fatal(err)
 	}
 	if stored, err := s.store.Get(s.ctx, made.Endpoint.ID); err != nil || len(stored.SealedUnder()) != 0 {
@@ -315,7 +315,7 @@ func TestNobodyMayActUnderTheNameOfWaybill(t *testing.T) {
 	s := start(t, nil)
 	id := s.endpoint(nil).Endpoint.ID
 	for _, name := range []string{"waybill", "Waybill", " WAYBILL "} {
-		_, err := s.DisableEndpoint(s.ctx, id, name, "x")
+		_, err := s.DisableEndpoint(s.ctx, id, control.Stop{Reason: "x", EndPending: true}, name)
 		failed(t, err, control.CodeInvalid, "actor")
 	}
 }

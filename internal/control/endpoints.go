@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -205,21 +206,32 @@ func (c *Control) EnableEndpoint(ctx context.Context, id, actor, reason string) 
 
 // DisableEndpoint stops an endpoint's deliveries: those on their way end as
 // dead letters, and it is owed no event until it is enabled. A reason is required.
-func (c *Control) DisableEndpoint(ctx context.Context, id, actor, reason string) (Endpoint, error) {
-	if err := checkReason(reason, true); err != nil {
+// Deliveries that wait are not ended unless the stop says so.
+func (c *Control) DisableEndpoint(ctx context.Context, id string, s Stop, actor string) (Endpoint, error) {
+	if err := errors.Join(checkActor(actor), checkReason(s.Reason, true)); err != nil {
+		return Endpoint{}, rejected(err)
+	}
+	if err := c.checkPending(ctx, id, s); err != nil {
 		return Endpoint{}, err
 	}
-	return c.change(ctx, id, actor, "disabled", reason, func(e *registry.Endpoint) error {
-		e.State, e.StateReason = registry.Disabled, reason
+	return c.change(ctx, id, actor, "disabled", s.Reason, func(e *registry.Endpoint) error {
+		e.State, e.StateReason = registry.Disabled, s.Reason
 		return nil
 	})
 }
 
 // DeleteEndpoint ends an endpoint for good. It stays in the registry, so that
-// what is on its way to it ends with a reason. reason is optional.
-func (c *Control) DeleteEndpoint(ctx context.Context, id, actor, reason string) (Endpoint, error) {
-	return c.change(ctx, id, actor, "deleted", reason, func(e *registry.Endpoint) error {
-		e.State, e.StateReason = registry.Deleted, reason
+// what is on its way to it ends with a reason. A reason is optional. Deliveries
+// that wait are not ended unless the stop says so.
+func (c *Control) DeleteEndpoint(ctx context.Context, id string, s Stop, actor string) (Endpoint, error) {
+	if err := errors.Join(checkActor(actor), checkReason(s.Reason, false)); err != nil {
+		return Endpoint{}, rejected(err)
+	}
+	if err := c.checkPending(ctx, id, s); err != nil {
+		return Endpoint{}, err
+	}
+	return c.change(ctx, id, actor, "deleted", s.Reason, func(e *registry.Endpoint) error {
+		e.State, e.StateReason = registry.Deleted, s.Reason
 		e.DropCredentials()
 		return nil
 	})

@@ -98,9 +98,9 @@ func TestConcurrentChangesAllHappenOrAreConflicts(t *testing.T) {
 func TestStatesChangeWithAReasonAndADeletedEndpointStaysReadable(t *testing.T) {
 	s := start(t, nil)
 	id := s.endpoint(nil).Endpoint.ID
-	_, err := s.DisableEndpoint(s.ctx, id, actor, "")
+	_, err := s.DisableEndpoint(s.ctx, id, control.Stop{Reason: "", EndPending: true}, actor)
 	failed(t, err, control.CodeInvalid, "reason")
-	e, err := s.DisableEndpoint(s.ctx, id, actor, "receiver is down")
+	e, err := s.DisableEndpoint(s.ctx, id, control.Stop{Reason: "receiver is down", EndPending: true}, actor)
 	if err != nil || e.State != registry.Disabled || e.StateReason != "receiver is down" {
 		t.Fatalf("%+v (%v)", e, err)
 	}
@@ -109,7 +109,7 @@ func TestStatesChangeWithAReasonAndADeletedEndpointStaysReadable(t *testing.T) {
 	if e, err = s.EnableEndpoint(s.ctx, id, actor, ""); err != nil || e.State != registry.Enabled || e.StateReason != "" {
 		t.Fatalf("%+v (%v)", e, err)
 	}
-	if e, err = s.DeleteEndpoint(s.ctx, id, actor, "moved"); err != nil || e.State != registry.Deleted {
+	if e, err = s.DeleteEndpoint(s.ctx, id, control.Stop{Reason: "moved", EndPending: true}, actor); err != nil || e.State != registry.Deleted {
 		t.Fatalf("%+v (%v)", e, err)
 	}
 	_, err = s.EnableEndpoint(s.ctx, id, actor, "")
@@ -125,7 +125,7 @@ func TestStatesChangeWithAReasonAndADeletedEndpointStaysReadable(t *testing.T) {
 	for _, unknown := range []string{ids.New(ids.Endpoint, s.now), "ep_1", "", "../x", "*", ">"} {
 		_, err := s.Endpoint(s.ctx, unknown)
 		failed(t, err, control.CodeNotFound, "")
-		_, err = s.DeleteEndpoint(s.ctx, unknown, actor, "")
+		_, err = s.DeleteEndpoint(s.ctx, unknown, control.Stop{Reason: "", EndPending: true}, actor)
 		failed(t, err, control.CodeNotFound, "")
 	}
 }

@@ -30,10 +30,12 @@ const (
 	CodeEndpointDisabled Code = "endpoint_disabled" // enable it first
 	CodeEndpointDeleted  Code = "endpoint_deleted"  // make a new one
 	CodeEventExpired     Code = "event_expired"     // EVENTS no longer holds the event
-	CodeNothingToReplay  Code = "nothing_to_replay" // every target was skipped
-	CodeNoLedger         Code = "no_ledger"         // started without ClickHouse
-	CodeNoKey            Code = "no_secrets_key"    // started without a secrets key, or without the one that is needed
-	CodeUnavailable      Code = "unavailable"       // NATS or ClickHouse did not answer: repeat
+	// CodePendingDeliveries refuses a stop that would end deliveries: say that it is meant.
+	CodePendingDeliveries Code = "pending_deliveries"
+	CodeNothingToReplay   Code = "nothing_to_replay" // every target was skipped
+	CodeNoLedger          Code = "no_ledger"         // started without ClickHouse
+	CodeNoKey             Code = "no_secrets_key"    // started without a secrets key, or without the one that is needed
+	CodeUnavailable       Code = "unavailable"       // NATS or ClickHouse did not answer: repeat
 )
 
 // Error is what every method returns when it fails.

@@ -91,7 +91,7 @@ func TestOnlySoManyEndpointsMayKeepOrder(t *testing.T) {
 	_, err := s.CreateEndpoint(s.ctx, spec, actor)
 	failed(t, err, control.CodeInvalid, "ordering")
 	s.endpoint(nil)
-	if _, err := s.DeleteEndpoint(s.ctx, first.Endpoint.ID, actor, ""); err != nil {
+	if _, err := s.DeleteEndpoint(s.ctx, first.Endpoint.ID, control.Stop{Reason: "", EndPending: true}, actor); err != nil {
 		t.Fatal(err)
 	}
 	s.endpoint(ordered)

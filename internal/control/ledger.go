@@ -23,6 +23,14 @@ type Ledger interface {
 	// DeadLetters returns at most limit dead letters, the latest first. Their
 	// clocks are filled by Control.
 	DeadLetters(ctx context.Context, f DeadLetterFilter, cursor string, limit int) (DeadLetterPage, error)
+	// EndpointChanges returns an endpoint's revisions, oldest first.
+	EndpointChanges(ctx context.Context, endpointID string) ([]EndpointChange, error)
+	// Pending counts the deliveries that wait for an endpoint.
+	Pending(ctx context.Context, endpointID string) (Pending, error)
+	// EventsNotOwedTo returns at most limit of a tenant's events, oldest first and
+	// behind index after, that were expanded at from or later and before to (zero:
+	// without end) and were never owed to the endpoint.
+	EventsNotOwedTo(ctx context.Context, tenant, endpointID string, from, to time.Time, after uint64, limit int) ([]UnowedEvent, error)
 	EvidenceSource
 }
 

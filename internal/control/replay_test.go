@@ -57,7 +57,7 @@ func TestAReplayGoesToAllWhoWereOwedTheEventAndTwiceInARowHappensTwice(t *testin
 	s := start(t, nil)
 	s.ledger.page = 1 // the deliveries come in several pages
 	a, b, c, d := s.endpoint(nil).Endpoint.ID, s.endpoint(nil).Endpoint.ID, s.endpoint(nil).Endpoint.ID, s.endpoint(nil).Endpoint.ID
-	if _, err := s.DisableEndpoint(s.ctx, c, actor, "broken"); err != nil {
+	if _, err := s.DisableEndpoint(s.ctx, c, control.Stop{Reason: "broken", EndPending: true}, actor); err != nil {
 		t.Fatal(err)
 	}
 	rec := s.publish("default", "e/1:x")
@@ -121,10 +121,10 @@ func TestAnEventCanBeSentToAnEndpointOfItsTenantThatWasNeverOwedIt(t *testing.T)
 func TestAReplayThatCannotHappenIsRefusedAndNothingIsAsked(t *testing.T) {
 	s := start(t, nil)
 	ep, disabled, deleted := s.endpoint(nil).Endpoint.ID, s.endpoint(nil).Endpoint.ID, s.endpoint(nil).Endpoint.ID
-	if _, err := s.DisableEndpoint(s.ctx, disabled, actor, "broken"); err != nil {
+	if _, err := s.DisableEndpoint(s.ctx, disabled, control.Stop{Reason: "broken", EndPending: true}, actor); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.DeleteEndpoint(s.ctx, deleted, actor, ""); err != nil {
+	if _, err := s.DeleteEndpoint(s.ctx, deleted, control.Stop{Reason: "", EndPending: true}, actor); err != nil {
 		t.Fatal(err)
 	}
 	good := s.publish("default", "good")

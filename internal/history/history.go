@@ -107,3 +107,30 @@ func (h History) DeadLetters(ctx context.Context, f control.DeadLetterFilter, cu
 	}
 	return page, err
 }
+
+// EndpointChanges returns an endpoint's revisions, oldest first.
+func (h History) EndpointChanges(ctx context.Context, endpointID string) ([]control.EndpointChange, error) {
+	list, err := h.db.EndpointChanges(ctx, endpointID)
+	out := make([]control.EndpointChange, len(list))
+	for i, c := range list {
+		out[i] = control.EndpointChange{At: c.At.UTC(), Action: c.Action, Types: c.Types}
+	}
+	return out, err
+}
+
+// Pending counts the deliveries that wait for an endpoint.
+func (h History) Pending(ctx context.Context, endpointID string) (control.Pending, error) {
+	n, err := h.db.Pending(ctx, endpointID)
+	return control.Pending(n), err
+}
+
+// EventsNotOwedTo lists a tenant's events that were never owed to the endpoint.
+func (h History) EventsNotOwedTo(ctx context.Context, tenant, endpointID string, from, to time.Time, after uint64, limit int) ([]control.UnowedEvent, error) {
+	list, err := h.db.EventsNotOwedTo(ctx, tenant, endpointID, from, to, after, limit)
+	out := make([]control.UnowedEvent, len(list))
+	for i, u := range list {
+		out[i] = control.UnowedEvent{Idx: u.Idx, ID: u.EventID, Type: u.EventType, State: strings.TrimPrefix(u.Kind, "event."),
+			At: u.At.UTC(), StoredAt: orZero(u.StoredAt)}
+	}
+	return out, err
+}

@@ -181,7 +181,7 @@ func (l *load) operate(ctx context.Context, seed uint64, toggled, moved *receive
 		switch r.IntN(4) {
 		case 0:
 			if off = !off; off {
-				_, err = l.s.control.DisableEndpoint(once, toggled.endpoint, "torture", "maintenance")
+				_, err = l.s.control.DisableEndpoint(once, toggled.endpoint, control.Stop{Reason: "maintenance", EndPending: true}, "torture")
 			} else {
 				_, err = l.s.control.EnableEndpoint(once, toggled.endpoint, "torture", "")
 			}
