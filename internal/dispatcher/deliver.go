@@ -164,17 +164,12 @@ func (d *Dispatcher) giveUp(ctx context.Context, m stage.Message, task delivery.
 	return stage.Done(), d.deadLetter(ctx, task, p.endpoint, *p.over)
 }
 
-// heldSince is when somebody else can first have claimed the attempt that a
-// message asks for: as the task says, which may have been held before in another
-// message, or not before it was due.
+// heldSince is when somebody else can first have claimed the number that a
+// message asks for: since the message was stored, or as the task says, which may
+// have been in another message before. When it is due says nothing: of a delivery
+// that is replayed meanwhile, the replay takes the same numbers.
 func heldSince(m stage.Message, task delivery.Delivery) time.Time {
 	since := m.HeldSince()
-	if since.IsZero() {
-		return task.HeldSince
-	}
-	if task.Due.After(since) {
-		since = task.Due
-	}
 	if !task.HeldSince.IsZero() && task.HeldSince.Before(since) {
 		since = task.HeldSince
 	}
@@ -271,7 +266,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 		d.health.Observe(endpoint, result.Class == ClassDelivered)
 	}
 	task.Spent, task.Responded = spent, task.Responded || result.GotResponse
-	task.HeldSince = time.Time{} // nobody else can go on from here
+	task.HeldSince = mine.StartedAt // a replay may take the next number while this attempt runs
 	task.LastAttempt = span.Context(tracing.Context{}).Parent
 	return d.conclude(ctx, task, endpoint, number, decision)
 }

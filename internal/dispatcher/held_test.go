@@ -16,13 +16,11 @@ func TestSinceWhenSomebodyElseCanHaveClaimedAnAttempt(t *testing.T) {
 		task delivery.Delivery
 		want time.Time
 	}{
-		"nobody, while the server that has it lives":          {stage.Message{StoredAt: stored, Deliveries: 1}, delivery.Delivery{Due: after}, time.Time{}},
-		"since it was stored, when it was delivered before":   {stage.Message{StoredAt: stored, Deliveries: 2}, delivery.Delivery{}, stored},
-		"since it was due, when that was later":               {stage.Message{StoredAt: stored, Deliveries: 2}, delivery.Delivery{Due: after}, after},
-		"since it was stored, when the server may have died":  {stage.Message{StoredAt: stored, Deliveries: 1, Older: true}, delivery.Delivery{Due: before}, stored},
-		"since the message before it, which it states again":  {stage.Message{StoredAt: stored, Deliveries: 1}, delivery.Delivery{Due: after, HeldSince: before}, before},
-		"since the message before it, whoever held this one":  {stage.Message{StoredAt: stored, Deliveries: 3, Older: true}, delivery.Delivery{HeldSince: before}, before},
-		"since it was stored, when what it states came later": {stage.Message{StoredAt: stored, Deliveries: 2}, delivery.Delivery{HeldSince: after}, stored},
+		"since it was stored, whoever is said to have held it": {stage.Message{StoredAt: stored, Deliveries: 1}, delivery.Delivery{}, stored},
+		"since it was stored, whenever it is due":              {stage.Message{StoredAt: stored, Deliveries: 2}, delivery.Delivery{Due: after}, stored},
+		"since the message before it, which it states again":   {stage.Message{StoredAt: stored, Deliveries: 1}, delivery.Delivery{Due: after, HeldSince: before}, before},
+		"since the message before it, whoever held this one":   {stage.Message{StoredAt: stored, Deliveries: 3}, delivery.Delivery{HeldSince: before}, before},
+		"since it was stored, when what it states came later":  {stage.Message{StoredAt: stored, Deliveries: 2}, delivery.Delivery{HeldSince: after}, stored},
 	} {
 		if got := heldSince(c.m, c.task); !got.Equal(c.want) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

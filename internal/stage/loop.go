@@ -78,10 +78,8 @@ type Loop struct {
 	handled     atomic.Uint64
 	redelivered atomic.Uint64
 
-	mu         sync.Mutex // guards what follows
-	held       map[uint64]*held
-	connected  time.Time // when we last connected to the server; zero: before Run
-	reconnects uint64    // as the connection counts them, at connected
+	mu   sync.Mutex // guards what follows
+	held map[uint64]*held
 }
 
 // taken is a message that was taken and is not being handled yet.
@@ -293,33 +291,18 @@ func (l *Loop) recheck(ctx context.Context) {
 	}
 }
 
-// clockMargin is by how much the server's clock may be behind ours.
-const clockMargin = time.Minute
-
-// older says whether a message may have been stored before we last connected.
-func (l *Loop) older(stored time.Time) bool {
-	reconnects := l.o.JS.Conn().Stats().Reconnects
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.connected.IsZero() || reconnects != l.reconnects {
-		l.connected, l.reconnects = time.Now(), reconnects
-	}
-	return stored.Before(l.connected.Add(clockMargin))
-}
-
 // start handles a message in a slot that was taken for it.
 func (l *Loop) start(work context.Context, t taken) {
 	if t.meta.NumDelivered > 1 {
 		l.redelivered.Add(1)
 	}
-	older := l.older(t.meta.Timestamp)
 	l.running.Add(1)
 	go func() {
 		defer l.running.Done()
 		release := sync.OnceFunc(func() { <-l.slots })
 		defer release()
 		s := l.o.Handle(work, Message{Subject: t.msg.Subject(), Header: t.msg.Headers(), Data: t.msg.Data(),
-			Seq: t.meta.Sequence.Stream, StoredAt: t.meta.Timestamp.UTC(), Deliveries: t.meta.NumDelivered, Older: older, release: release})
+			Seq: t.meta.Sequence.Stream, StoredAt: t.meta.Timestamp.UTC(), Deliveries: t.meta.NumDelivered, release: release})
 		l.handled.Add(1)
 		l.settle(t.meta.Sequence.Stream, t.msg, s)
 	}()

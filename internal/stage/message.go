@@ -18,22 +18,15 @@ type Message struct {
 	// fall back when the server is killed, so it is a hint, never a number to
 	// rely on: above 1 means that somebody held it before.
 	Deliveries uint64
-	// Older says that it was stored before we last connected to the server. What
-	// the server has forgotten of it when it ended, who held it and that it was
-	// acknowledged, nobody knows.
-	Older bool
 
 	release func()
 }
 
-// HeldSince is when somebody else can first have held the message; zero: nobody
-// can have.
-func (m Message) HeldSince() time.Time {
-	if m.Deliveries > 1 || m.Older {
-		return m.StoredAt
-	}
-	return time.Time{}
-}
+// HeldSince is when somebody else can first have held the message. Nothing says
+// that nobody has: a server that is killed, or whose place as leader another one
+// took, may forget that it handed the message out, and that it was acknowledged,
+// and our connection need not have ended.
+func (m Message) HeldSince() time.Time { return m.StoredAt }
 
 // Release gives the message's place in the loop to the next one. A handler that
 // has nothing left to do but to wait calls it; what it holds it still settles.

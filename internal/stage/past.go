@@ -28,11 +28,19 @@ const (
 // under a load that is too high, much may be in hand that waited for longer than
 // the stream remembers ids, and each statement is read once for all of it.
 type past struct {
-	mu          sync.Mutex // guards what follows
-	seqs        map[[16]byte]uint64
-	from, until time.Time // what was stated between them is in seqs
-	last        uint64    // the sequence up to which it was read
-	used        time.Time
+	mu   sync.Mutex // guards what follows
+	used time.Time
+	seqs map[[16]byte]uint64 // nil: nothing was read
+	// first and last are the sequences between which everything was read; from is
+	// the time that first stands for, zero when it is the beginning.
+	first, last uint64
+	from        time.Time
+	// until is when the last reading to the stream's end began. What was stated
+	// before is in seqs.
+	until time.Time
+	// behind is where a reading back that did not come to its end goes on.
+	behind struct{ first, next uint64 }
+	epoch  time.Time // when the stream was made: its sequences mean something in it alone
 }
 
 func digestOf(id string) [16]byte {
@@ -41,8 +49,12 @@ func digestOf(id string) [16]byte {
 }
 
 // find looks on subjects for a statement that was stored since a time and whose
-// id the stream may have forgotten; nil means that there is none.
-func (j *Journal) find(ctx context.Context, subjects []string, id string, since time.Time) ([]byte, error) {
+// id the stream may have forgotten; nil means that there is none of those stored
+// before until. fresh looks for all that was stored before now.
+//
+// A search is complete or an error: that something did not come in time is never
+// taken for its absence.
+func (j *Journal) find(ctx context.Context, subjects []string, id string, since time.Time, fresh bool) (stands []byte, until time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, findBound)
 	defer cancel()
 	p := j.pastOf(subjects)
@@ -50,23 +62,37 @@ func (j *Journal) find(ctx context.Context, subjects []string, id string, since 
 	defer p.mu.Unlock()
 	p.used = j.now()
 	for range 2 {
-		if err := j.cover(ctx, p, subjects, since); err != nil {
-			return nil, fmt.Errorf("searching %s for %s: %w", j.stream, id, err)
+		if err := j.cover(ctx, p, subjects, since, fresh); err != nil {
+			return nil, until, fmt.Errorf("searching %s for %s: %w", j.stream, id, err)
 		}
 		seq, ok := p.seqs[digestOf(id)]
 		if !ok {
-			return nil, nil
+			return nil, p.until, nil
 		}
-		has, data, err := j.get(ctx, seq)
-		if err == nil && has == id {
-			return data, nil
+		m, err := j.leader.At(ctx, seq)
+		if err == nil && m.Header.Get(nats.MsgIdHdr) == id {
+			return m.Data, p.until, nil
 		}
 		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return nil, err
+			return nil, until, fmt.Errorf("searching %s for %s: %w", j.stream, id, err)
 		}
-		p.seqs = nil // the stream was trimmed, or made anew
+		p.forget() // the stream was trimmed, or made anew
 	}
-	return nil, nil
+	return nil, until, fmt.Errorf("searching %s for %s: the stream changed meanwhile", j.stream, id)
+}
+
+// forget begins anew.
+func (p *past) forget() {
+	p.seqs, p.first, p.last, p.from, p.until, p.behind.first = nil, 0, 0, time.Time{}, time.Time{}, 0
+}
+
+// take notes a statement. One that was stated again once the stream had forgotten
+// the first changes nothing: the first stands.
+func (p *past) take(s seen) {
+	id := digestOf(s.id)
+	if seq, ok := p.seqs[id]; !ok || s.seq < seq {
+		p.seqs[id] = s.seq
+	}
 }
 
 // pastOf is what is known of subjects. It lets go of what nobody has asked for
@@ -93,86 +119,76 @@ func (j *Journal) pastOf(subjects []string) *past {
 }
 
 // cover reads what p lacks of what was stated since a time, up to what the
-// stream remembers by itself.
-func (j *Journal) cover(ctx context.Context, p *past, subjects []string, since time.Time) error {
-	now := j.now()
-	if p.seqs == nil {
-		p.seqs, p.from, p.last = map[[16]byte]uint64{}, since.Add(-lookBack), 0
-		p.until = p.from
+// stream remembers by itself, or with fresh up to now.
+func (j *Journal) cover(ctx context.Context, p *past, subjects []string, since time.Time, fresh bool) error {
+	now, from := j.now(), since.Add(-lookBack)
+	if j.unsure(since) {
+		from = time.Time{} // the beginning
 	}
-	if since.Before(p.from) {
-		from := since.Add(-lookBack)
-		if err := j.read(ctx, p, jetstream.ConsumerConfig{FilterSubjects: subjects, DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &from}, p.from); err != nil {
-			return err
-		}
-		p.from = from
-	}
-	if now.Sub(p.until) <= j.window-dedupeMargin {
+	if p.reaches(from) && !fresh && !j.forgotten(p.until) {
 		return nil
 	}
-	config := jetstream.ConsumerConfig{FilterSubjects: subjects, DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &p.from}
-	if p.last > 0 {
-		config.DeliverPolicy, config.OptStartTime, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, nil, p.last+1
+	stream, err := j.js.Stream(ctx, j.stream)
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", j.stream, err)
 	}
-	if err := j.read(ctx, p, config, time.Time{}); err != nil {
+	info := stream.CachedInfo()
+	if !p.epoch.Equal(info.Created) || info.State.LastSeq < p.last {
+		p.forget()
+		p.epoch = info.Created
+	}
+	if !p.reaches(from) {
+		if err := j.coverBack(ctx, p, subjects, from, info.State.LastSeq); err != nil {
+			return err
+		}
+	}
+	end, err := j.lastOn(ctx, subjects)
+	if err != nil {
 		return err
+	}
+	if end > p.last {
+		next, err := j.scan(ctx, subjects, p.last+1, end, p.take)
+		p.last = next - 1
+		if err != nil {
+			return err
+		}
 	}
 	p.until = now
 	return nil
 }
 
-// read takes in what the stream has, up to a time; zero: to its end.
-func (j *Journal) read(ctx context.Context, p *past, config jetstream.ConsumerConfig, to time.Time) error {
-	config.AckPolicy, config.MemoryStorage, config.HeadersOnly, config.InactiveThreshold = jetstream.AckNonePolicy, true, true, findBound
-	consumer, err := j.js.CreateConsumer(ctx, j.stream, config)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = j.js.DeleteConsumer(context.WithoutCancel(ctx), j.stream, consumer.CachedInfo().Name) }()
-	for left := consumer.CachedInfo().NumPending; left > 0; {
-		batch, err := consumer.FetchNoWait(1000)
-		if err != nil {
-			return err
-		}
-		got := uint64(0)
-		for m := range batch.Messages() {
-			meta, err := m.Metadata()
-			if err != nil {
-				return err
-			}
-			got++
-			if !to.IsZero() && !meta.Timestamp.Before(to) {
-				return nil
-			}
-			// Stated again once the stream had forgotten the first: that one stands.
-			id := digestOf(m.Headers().Get(nats.MsgIdHdr))
-			if seq, ok := p.seqs[id]; !ok || meta.Sequence.Stream < seq {
-				p.seqs[id] = meta.Sequence.Stream
-			}
-			if to.IsZero() {
-				p.last, p.until = meta.Sequence.Stream, meta.Timestamp
-			}
-		}
-		if err := errors.Join(batch.Error(), ctx.Err()); err != nil {
-			return err
-		}
-		if got == 0 {
-			return nil // what was pending has been trimmed
-		}
-		left -= min(left, got)
-	}
-	return nil
+// reaches says that what was stored from a time on was read as far back.
+func (p *past) reaches(from time.Time) bool {
+	return p.seqs != nil && (p.from.IsZero() || !from.IsZero() && !from.Before(p.from))
 }
 
-// get reads one stored message: its id, and what it says.
-func (j *Journal) get(ctx context.Context, seq uint64) (id string, data []byte, err error) {
-	s, err := j.js.Stream(ctx, j.stream)
-	if err != nil {
-		return "", nil, fmt.Errorf("stream %s: %w", j.stream, err)
+// coverBack reads what was stored from a time on and before the first that p knows.
+func (j *Journal) coverBack(ctx context.Context, p *past, subjects []string, from time.Time, end uint64) (err error) {
+	first := uint64(1)
+	if !from.IsZero() {
+		if first, err = j.firstSince(ctx, subjects, from); err != nil {
+			return err
+		}
+		if first == 0 { // what comes, comes behind the end
+			first = end + 1
+		}
 	}
-	m, err := s.GetMsg(ctx, seq)
-	if err != nil {
-		return "", nil, fmt.Errorf("stream %s, message %d: %w", j.stream, seq, err)
+	if p.seqs == nil {
+		p.seqs, p.first, p.last, p.from = map[[16]byte]uint64{}, first, first-1, from
+		return nil
 	}
-	return m.Header.Get(nats.MsgIdHdr), m.Data, nil
+	if first < p.first {
+		begin := first
+		if p.behind.first > 0 && p.behind.first <= first {
+			begin, first = p.behind.next, p.behind.first
+		}
+		next, err := j.scan(ctx, subjects, begin, p.first-1, p.take)
+		if err != nil {
+			p.behind.first, p.behind.next = first, next
+			return err
+		}
+		p.first = first
+	}
+	p.from, p.behind.first = from, 0
+	return nil
 }
