@@ -54,7 +54,7 @@ func (q *question) compareLedger(ctx context.Context, db *ledger.DB, patience ti
 	}
 	defer it.Stop()
 	for from := sum.FirstSeq; from <= sum.LastSeq; {
-		batch, err := readStated(ctx, it, sum.LastSeq)
+		batch, err := readStated(ctx, it, streams.ReadFrom(js, streams.Ledger), sum.LastSeq)
 		if err != nil {
 			return nil, sum, fmt.Errorf("reading %s: %w", streams.Ledger, err)
 		}
@@ -120,7 +120,7 @@ func awaitSink(ctx context.Context, db *ledger.DB, epoch int64, last uint64, pat
 }
 
 // readStated reads on until a batch is full or last was read.
-func readStated(ctx context.Context, it jetstream.MessagesContext, last uint64) ([]audit.Stated, error) {
+func readStated(ctx context.Context, it jetstream.MessagesContext, leader streams.Reader, last uint64) ([]audit.Stated, error) {
 	var out []audit.Stated
 	for len(out) < compareBatch {
 		once, cancel := context.WithTimeout(ctx, nextMessage)
@@ -139,8 +139,19 @@ func readStated(ctx context.Context, it jetstream.MessagesContext, last uint64) 
 		if meta.Sequence.Stream <= last {
 			out = append(out, stated(meta.Sequence.Stream, m.Headers().Get(nats.MsgIdHdr), m.Data()))
 		}
-		if meta.Sequence.Stream >= last || meta.NumPending == 0 {
+		if meta.Sequence.Stream >= last {
 			return out, nil
+		}
+		if meta.NumPending > 0 {
+			continue
+		}
+		// A replica that is behind has nothing more; only the leader knows the end.
+		left, err := leader.Next(ctx, streams.LedgerSubjects, meta.Sequence.Stream+1)
+		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && left.Sequence > last {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	return out, nil

@@ -166,12 +166,16 @@ func (d *Dispatcher) giveUp(ctx context.Context, m stage.Message, task delivery.
 
 // heldSince is when somebody else can first have claimed the number that a
 // message asks for: since the message was stored, or as the task says, which may
-// have been in another message before. When it is due says nothing: of a delivery
-// that is replayed meanwhile, the replay takes the same numbers.
+// have been in another message before; if it says nothing, since it is owed. When
+// it is due says nothing: of a delivery that is replayed meanwhile, the replay
+// takes the same numbers.
 func heldSince(m stage.Message, task delivery.Delivery) time.Time {
-	since := m.HeldSince()
-	if !task.HeldSince.IsZero() && task.HeldSince.Before(since) {
-		since = task.HeldSince
+	since := task.HeldSince
+	if since.IsZero() {
+		since = task.OwedAt
+	}
+	if stored := m.HeldSince(); stored.Before(since) {
+		since = stored
 	}
 	return since
 }

@@ -204,9 +204,8 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 	}
 	if x.records = x.records[1:]; !mine {
 		x = follow(m, first, f.view, time.Now())
+		x.heldSince(m.StoredAt) // whoever stated it may have published them
 	}
-	// Whoever stated it, or a try of ours that is reported as failed, may have published them.
-	x.heldSince(m.HeldSince())
 	span.Text("waybill.tenant", first.Tenant).Text("waybill.event_id", first.EventID).Text("waybill.event_type", first.EventType).
 		Text("waybill.result", result(first.Kind)).Number("waybill.endpoints", len(x.deliveries))
 	for i := range x.deliveries {

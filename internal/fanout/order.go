@@ -159,11 +159,7 @@ func (f *Fanout) reached(ctx context.Context, seq uint64) (before uint64, err er
 		return before, nil
 	}
 	// There may be nothing between: events that have expired, or that the stream lost.
-	s, err := f.js.Stream(ctx, streams.Events)
-	if err != nil {
-		return 0, err
-	}
-	next, err := s.GetMsg(ctx, before, jetstream.WithGetMsgSubject(">"))
+	next, err := streams.ReadFrom(f.js, streams.Events).Next(ctx, ">", before)
 	switch {
 	case err == nil:
 		return next.Sequence, nil

@@ -27,7 +27,7 @@ func (r *reader) gap(ctx context.Context, from, to uint64) error {
 	if r.stored.Next > 0 && r.stored.StreamEpoch == r.at.epoch && to <= r.stored.StreamSeq {
 		return nil
 	}
-	_, err := r.at.stream.GetMsg(ctx, from)
+	_, err := streams.ReadFrom(r.sink.js, streams.Ledger).At(ctx, from)
 	if err == nil {
 		return fmt.Errorf("%w: sequence %d was passed over", errReading, from)
 	}

@@ -60,7 +60,7 @@ func (l *lag) behind(ctx context.Context, stored uint64) (uint64, time.Duration,
 	if next > info.State.LastSeq {
 		return 0, 0, nil
 	}
-	m, err := stream.GetMsg(ctx, next, jetstream.WithGetMsgSubject(streams.LedgerSubjects)) // or the next there is
+	m, err := streams.ReadFrom(l.sink.js, streams.Ledger).Next(ctx, streams.LedgerSubjects, next) // or the next there is
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return 0, 0, nil
 	}

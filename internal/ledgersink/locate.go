@@ -55,7 +55,7 @@ func (s *Sink) locate(ctx context.Context, at ledger.Position) (start, error) {
 		st.seq = at.StreamSeq + 1
 		return st, nil
 	case at.StreamSeq <= st.last:
-		id, err := s.idAt(ctx, stream, at.StreamSeq)
+		id, err := s.idAt(ctx, at.StreamSeq)
 		if err != nil {
 			return st, err
 		}
@@ -103,7 +103,7 @@ func (s *Sink) locateLostTail(ctx context.Context, st start, at ledger.Position)
 }
 
 func (s *Sink) alike(ctx context.Context, st start, seq uint64) (bool, error) {
-	inStream, err := s.idAt(ctx, st.stream, seq)
+	inStream, err := s.idAt(ctx, seq)
 	if err != nil || inStream == "" {
 		return false, err
 	}
@@ -112,8 +112,8 @@ func (s *Sink) alike(ctx context.Context, st start, seq uint64) (bool, error) {
 }
 
 // idAt is the id of the record at a sequence of the stream; "" if there is none.
-func (s *Sink) idAt(ctx context.Context, stream jetstream.Stream, seq uint64) (string, error) {
-	m, err := stream.GetMsg(ctx, seq)
+func (s *Sink) idAt(ctx context.Context, seq uint64) (string, error) {
+	m, err := streams.ReadFrom(s.js, streams.Ledger).At(ctx, seq)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return "", nil
 	}

@@ -40,7 +40,7 @@ func (s *Sink) tryTrim(ctx context.Context, l *lease.Lease, at ledger.Position) 
 	if at.Next == 0 || info.Created.UnixNano() != at.StreamEpoch || at.StreamSeq <= first {
 		return 0, nil
 	}
-	keepFrom, err := oldestToKeep(ctx, stream, first, at.StreamSeq, time.Now().Add(-s.o.Keep))
+	keepFrom, err := oldestToKeep(ctx, streams.ReadFrom(s.js, streams.Ledger), first, at.StreamSeq, time.Now().Add(-s.o.Keep))
 	if err != nil {
 		return 0, err
 	}
@@ -49,7 +49,7 @@ func (s *Sink) tryTrim(ctx context.Context, l *lease.Lease, at ledger.Position) 
 		return 0, nil
 	}
 	// Sequences may have been used again since: then they are not what ClickHouse has.
-	id, err := s.idAt(ctx, stream, at.StreamSeq)
+	id, err := s.idAt(ctx, at.StreamSeq)
 	if err != nil || id != at.ID || !l.Valid() {
 		return 0, err
 	}
@@ -60,13 +60,13 @@ func (s *Sink) tryTrim(ctx context.Context, l *lease.Lease, at ledger.Position) 
 }
 
 // oldestToKeep is the first sequence in [first, last] stored after when, or last.
-func oldestToKeep(ctx context.Context, stream jetstream.Stream, first, last uint64, when time.Time) (uint64, error) {
+func oldestToKeep(ctx context.Context, stream streams.Reader, first, last uint64, when time.Time) (uint64, error) {
 	var failed error
 	i := sort.Search(int(last-first), func(i int) bool {
 		if failed != nil {
 			return true
 		}
-		m, err := stream.GetMsg(ctx, first+uint64(i), jetstream.WithGetMsgSubject(streams.LedgerSubjects)) // or the next there is
+		m, err := stream.Next(ctx, streams.LedgerSubjects, first+uint64(i)) // or the next there is
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return true
 		}

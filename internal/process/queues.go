@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -115,13 +116,12 @@ func (q *queues) age(ctx context.Context, info *jetstream.ConsumerInfo, stream, 
 	if info.NumPending == 0 && info.NumAckPending == 0 {
 		return 0, nil
 	}
-	s, err := q.js.Stream(ctx, stream)
+	m, err := streams.ReadFrom(q.js, stream).Next(ctx, filter, info.AckFloor.Stream+1)
+	if errors.Is(err, jetstream.ErrMsgNotFound) { // settled meanwhile
+		return 0, nil
+	}
 	if err != nil {
 		return 0, err
-	}
-	m, err := s.GetMsg(ctx, info.AckFloor.Stream+1, jetstream.WithGetMsgSubject(filter))
-	if err != nil { // settled meanwhile
-		return 0, ctx.Err()
 	}
 	return max(0, info.TimeStamp.Sub(m.Time)), nil
 }

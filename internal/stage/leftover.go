@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/waybill-dev/waybill/streams"
 )
 
 // defaultSweepEvery is how often a work queue is looked through for leftovers.
@@ -53,7 +55,7 @@ func (l *Loop) leftovers(ctx, work context.Context, before map[uint64]bool) (map
 			continue
 		}
 		for next := uint64(1); ; {
-			m, err := nextOn(ctx, stream, subject, next)
+			m, err := nextOn(ctx, streams.ReadFrom(l.o.JS, l.o.Stream), subject, next)
 			if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && m.Sequence > info.AckFloor.Stream {
 				break
 			}
@@ -69,11 +71,11 @@ func (l *Loop) leftovers(ctx, work context.Context, before map[uint64]bool) (map
 	return seen, nil
 }
 
-func nextOn(ctx context.Context, s jetstream.Stream, subject string, from uint64) (*jetstream.RawStreamMsg, error) {
+func nextOn(ctx context.Context, r streams.Reader, subject string, from uint64) (*jetstream.RawStreamMsg, error) {
 	if subject == "" {
 		subject = ">"
 	}
-	return s.GetMsg(ctx, from, jetstream.WithGetMsgSubject(subject))
+	return r.Next(ctx, subject, from)
 }
 
 // handleLeftover is false if there was no place for it any more.

@@ -29,7 +29,7 @@ func (l *Log) putBack(ctx context.Context, largest ledger.Checkpoint) error {
 	state := stream.CachedInfo().State
 	lost := map[uint64]ledger.Checkpoint{}
 	for seq := state.LastSeq; seq >= max(state.FirstSeq, 1); seq-- {
-		m, err := stream.GetMsg(ctx, seq)
+		m, err := streams.ReadFrom(l.js, streams.Checkpoints).At(ctx, seq)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			continue
 		}

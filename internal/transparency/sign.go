@@ -205,11 +205,7 @@ func (l *Log) largest(ctx context.Context) (claim, error) {
 func (l *Log) lastOnStream(ctx context.Context) (none ledger.Checkpoint, err error) {
 	ctx, cancel := context.WithTimeout(ctx, publishBound)
 	defer cancel()
-	stream, err := l.js.Stream(ctx, streams.Checkpoints)
-	if err != nil {
-		return none, fmt.Errorf("stream %s: %w", streams.Checkpoints, err)
-	}
-	m, err := stream.GetLastMsgForSubject(ctx, streams.CheckpointsSubject)
+	m, err := streams.ReadFrom(l.js, streams.Checkpoints).Last(ctx, streams.CheckpointsSubject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return none, nil
 	}

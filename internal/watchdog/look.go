@@ -228,14 +228,10 @@ func last(s jetstream.SequenceInfo) time.Time {
 // storedAt is when the first message from a sequence on was stored; zero when
 // there is none.
 func storedAt(ctx context.Context, js jetstream.JetStream, stream string, seq uint64, filter string) (time.Time, error) {
-	s, err := js.Stream(ctx, stream)
-	if err != nil {
-		return time.Time{}, err
-	}
 	if filter == "" {
 		filter = ">"
 	}
-	m, err := s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(filter)) // or the next there is
+	m, err := streams.ReadFrom(js, stream).Next(ctx, filter, seq) // or the next there is
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return time.Time{}, nil
 	}

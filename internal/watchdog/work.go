@@ -157,11 +157,7 @@ func (w *Watchdog) report(cs []concern, ok map[key]bool) {
 func (w *Watchdog) concern(ctx context.Context, t task) (concern, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeBound)
 	defer cancel()
-	s, err := w.js.Stream(ctx, streams.Ledger)
-	if err != nil {
-		return concern{}, err
-	}
-	m, err := s.GetMsg(ctx, t.seq)
+	m, err := streams.ReadFrom(w.js, streams.Ledger).At(ctx, t.seq)
 	if err != nil {
 		return concern{}, err
 	}

@@ -229,3 +229,31 @@ func (b *bench) inHand(t *testing.T, n int) {
 		}
 	}
 }
+
+// A delivery and its replay take numbers from one row. What the replay took long
+// before the delivery's next attempt is due is taken, though the stream has
+// forgotten the id, and nobody but the two of them was there.
+func TestANumberThatAReplayTookLongAgoIsNotTakenAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	during, proceed := make(chan struct{}), make(chan struct{})
+	r := newReceiver(t, func(w http.ResponseWriter, q request) {
+		if q.attempt == 1 {
+			close(during)
+			<-proceed
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	shortMemory(b, streams.Claims)
+	c := newCrash(b, b.endpoint(r))
+	c.replayed = "rpl_beside"
+	b.dispatcher()
+	c.owe()
+	<-during
+	c.claim(2)
+	b.forget(streams.Claims, streams.ClaimSubject(ids.New(ids.Endpoint, time.Now())))
+	close(proceed)
+	if got := r.WaitFor(t, 2); got[1].attempt != 3 {
+		t.Errorf("the attempt after the first has number %d", got[1].attempt)
+	}
+}

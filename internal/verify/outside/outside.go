@@ -4,6 +4,7 @@ package outside
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -84,9 +85,19 @@ func read(ctx context.Context, js jetstream.JetStream, name string, first, last,
 		if err := yield(meta.Sequence.Stream, meta.Timestamp, m.Data()); err != nil {
 			return err
 		}
-		// What is left behind this one may be newer than last, or nothing.
-		if meta.Sequence.Stream == last || meta.NumPending == 0 {
+		if meta.Sequence.Stream == last {
 			return nil
+		}
+		if meta.NumPending > 0 {
+			continue
+		}
+		// A replica that is behind has nothing more; only the leader knows the end.
+		left, err := streams.ReadFrom(js, name).Next(ctx, ">", meta.Sequence.Stream+1)
+		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && left.Sequence > last {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", name, err)
 		}
 	}
 }
