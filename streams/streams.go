@@ -119,8 +119,11 @@ const (
 	// HeaderSpent counts the attempts made within the present budget: less
 	// than HeaderAttempts when this is a replay, which brings a new budget.
 	HeaderSpent = "Waybill-Spent"
-	// HeaderDue is when the next attempt may start. Absent: now.
-	HeaderDue = "Waybill-Due"
+	// HeaderDue is when the next attempt may start. Absent: now. HeaderWait is how
+	// long that was to be when it was decided, in nanoseconds: a clock that is set
+	// back makes nobody wait longer.
+	HeaderDue  = "Waybill-Due"
+	HeaderWait = "Waybill-Wait"
 	// HeaderResponded is "1" when any attempt got a response.
 	HeaderResponded = "Waybill-Responded"
 	// HeaderTurn is when a delivery to an endpoint with a rate limit may be

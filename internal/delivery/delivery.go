@@ -34,6 +34,8 @@ type Delivery struct {
 	Attempts, Spent int
 	Responded       bool      // some attempt of this budget got a response
 	Due             time.Time // when the next attempt may start; zero: now
+	// Wait is how long it was until Due when that was decided; 0: not known.
+	Wait time.Duration
 
 	// Repeated says that the attempt before met a connection that was about to
 	// end, cost nothing, and is made again: the next one is not, in turn.
@@ -101,7 +103,7 @@ func (d Delivery) message(subject, id string) *nats.Msg {
 		streams.HeaderResponded: {map[bool]string{true: "1", false: "0"}[d.Responded]},
 	}
 	for name, value := range map[string]string{
-		streams.HeaderReplay: d.Replay, streams.HeaderDeliverBy: formatTime(d.DeliverBy), streams.HeaderDue: formatTime(d.Due),
+		streams.HeaderReplay: d.Replay, streams.HeaderDeliverBy: formatTime(d.DeliverBy), streams.HeaderDue: formatTime(d.Due), streams.HeaderWait: formatWait(d.Wait),
 		streams.HeaderTraceparent: d.Traceparent, streams.HeaderTracestate: d.Tracestate,
 		streams.HeaderTurn: formatTime(d.Turn), streams.HeaderTurnOf: formatRate(d.TurnOf),
 		streams.HeaderRepeated:    map[bool]string{true: "1"}[d.Repeated],
@@ -124,7 +126,7 @@ func Parse(h nats.Header, data []byte) (Delivery, error) {
 		Tenant: h.Get(streams.HeaderTenant), Type: h.Get(streams.HeaderType), Replay: h.Get(streams.HeaderReplay),
 		EventSeq: p.number(streams.HeaderEventSeq), OwedAt: p.time(streams.HeaderOwedAt, true),
 		DeliverBy: p.time(streams.HeaderDeliverBy, false), Due: p.time(streams.HeaderDue, false),
-		Attempts: int(p.number(streams.HeaderAttempts)), Spent: int(p.number(streams.HeaderSpent)),
+		Wait: p.wait(streams.HeaderWait), Attempts: int(p.number(streams.HeaderAttempts)), Spent: int(p.number(streams.HeaderSpent)),
 		Responded:   h.Get(streams.HeaderResponded) == "1",
 		Traceparent: h.Get(streams.HeaderTraceparent), Tracestate: h.Get(streams.HeaderTracestate),
 		Turn: p.time(streams.HeaderTurn, false), TurnOf: p.rate(streams.HeaderTurnOf),
@@ -165,6 +167,13 @@ func (p *parser) time(name string, required bool) time.Time {
 	return t
 }
 
+func (p *parser) wait(name string) time.Duration {
+	if p.h.Get(name) == "" {
+		return 0
+	}
+	return time.Duration(p.number(name))
+}
+
 func (p *parser) rate(name string) float64 {
 	v := p.h.Get(name)
 	if v == "" {
@@ -182,6 +191,13 @@ func formatRate(perSecond float64) string {
 		return ""
 	}
 	return strconv.FormatFloat(perSecond, 'g', -1, 64)
+}
+
+func formatWait(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(d), 10)
 }
 
 func formatTime(t time.Time) string {

@@ -17,7 +17,7 @@ func whole() delivery.Delivery {
 	return delivery.Delivery{
 		EventID: "evt_01K2YXQ8N3M4P5Q6R7S8T9V0W1", EndpointID: "ep_01K2YXQ8N3M4P5Q6R7S8T9V0W2", Tenant: "ward-7",
 		Type: "lab_result.critical", EventSeq: 42, Replay: "rpl_01K2YXQ8N3M4P5Q6R7S8T9V0W3", OwedAt: at,
-		DeliverBy: at.Add(time.Minute), Attempts: 5, Spent: 2, Responded: true, Due: at.Add(time.Second), HeldSince: at.Add(-time.Hour),
+		DeliverBy: at.Add(time.Minute), Attempts: 5, Spent: 2, Responded: true, Due: at.Add(time.Second), Wait: 2 * time.Second, HeldSince: at.Add(-time.Hour),
 		Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Tracestate: "a=b",
 		Event: []byte(`{"id":"x"}`),
 	}
@@ -25,7 +25,7 @@ func whole() delivery.Delivery {
 
 func TestADeliveryComesBackAsItWasSent(t *testing.T) {
 	plain := whole()
-	plain.Replay, plain.DeliverBy, plain.Due, plain.HeldSince, plain.Traceparent, plain.Tracestate, plain.Responded = "", time.Time{}, time.Time{}, time.Time{}, "", "", false
+	plain.Replay, plain.DeliverBy, plain.Due, plain.Wait, plain.HeldSince, plain.Traceparent, plain.Tracestate, plain.Responded = "", time.Time{}, time.Time{}, 0, time.Time{}, "", "", false
 	for name, d := range map[string]delivery.Delivery{"with every field": whole(), "with only what is required": plain} {
 		for _, m := range []*nats.Msg{d.First(4), d.Later(4)} {
 			got, err := delivery.Parse(m.Header, m.Data)

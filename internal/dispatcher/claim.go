@@ -41,6 +41,8 @@ type claim struct {
 	// attempts ends here, for this reason.
 	Void ReasonCode `json:"void,omitempty"`
 	Why  string     `json:"why,omitempty"`
+
+	began time.Time // on the clock that only runs, of whoever makes the claim
 }
 
 func (c claim) ended() Decision { return deadLetter(c.Void, c.Why) }

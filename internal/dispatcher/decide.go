@@ -19,11 +19,12 @@ const (
 // Decision is the verdict on a delivery, and its reason.
 type Decision struct {
 	Verdict         Verdict
-	RetryAt         time.Time  // When the next attempt is due; only with VerdictRetry.
-	Reason          ReasonCode // Only with VerdictDeadLetter.
-	DisableEndpoint bool       // The receiver said 410: call this endpoint no more.
-	Repeat          bool       // The next attempt is this one, made again.
-	Why             string     // A short sentence for the record. Nothing of the payload in it, and no secret.
+	RetryAt         time.Time     // When the next attempt is due; only with VerdictRetry.
+	Wait            time.Duration // How long that was when it was decided; 0 in a decision that was read from its record.
+	Reason          ReasonCode    // Only with VerdictDeadLetter.
+	DisableEndpoint bool          // The receiver said 410: call this endpoint no more.
+	Repeat          bool          // The next attempt is this one, made again.
+	Why             string        // A short sentence for the record. Nothing of the payload in it, and no secret.
 }
 
 // Budget is what a delivery may spend: see package budget.
@@ -162,7 +163,7 @@ func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func(
 	if over(at) {
 		return end(timeOver(attemptsMade, responded, deadline, held))
 	}
-	return Decision{Verdict: VerdictRetry, RetryAt: at, Why: why}
+	return Decision{Verdict: VerdictRetry, RetryAt: at, Wait: delay, Why: why}
 }
 
 // DecideHeld ends a delivery that was held until its time was over.

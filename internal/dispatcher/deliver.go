@@ -43,7 +43,7 @@ func (d *Dispatcher) Deliver(ctx context.Context, m stage.Message) stage.Settlem
 			return stage.Later(transientPause)
 		}
 	}
-	if wait := task.Due.Sub(d.clock.Now()); wait > 0 {
+	if wait := d.waitFor(m, task); wait > 0 {
 		return stage.Later(wait)
 	}
 	task.HeldSince = heldSince(m, task)
@@ -278,7 +278,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 // try makes the request, unless so much time has passed since the claim was made
 // (NATS was away, or this process) that nobody expects it any more.
 func (d *Dispatcher) try(ctx context.Context, mine claim, r Request) Result {
-	if d.clock.Now().Sub(mine.StartedAt) <= claimBound {
+	if time.Since(mine.began) <= claimBound {
 		return d.client.Try(ctx, r)
 	}
 	late := Result{StartedAt: time.Now()}
@@ -288,7 +288,7 @@ func (d *Dispatcher) try(ctx context.Context, mine claim, r Request) Result {
 
 func (d *Dispatcher) newClaim(task delivery.Delivery, endpoint *registry.Endpoint, timeout time.Duration) claim {
 	now := d.clock.Now().UTC()
-	c := claim{AttemptID: ids.New(ids.Attempt, now), Dispatcher: d.o.Name, Boot: d.boot, StartedAt: now,
+	c := claim{began: time.Now(), AttemptID: ids.New(ids.Attempt, now), Dispatcher: d.o.Name, Boot: d.boot, StartedAt: now,
 		LeaseUntil: now.Add(timeout + leaseGrace), Replay: task.Replay}
 	if endpoint != nil {
 		c.Revision, c.URL = endpoint.Revision, endpoint.SafeURL()
@@ -319,7 +319,7 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 		return stage.Done(), d.deadLetter(ctx, task, endpoint, prior.ended())
 	}
 	predecessor := prior.Boot == d.boot || d.o.Exclusive && prior.Dispatcher == d.o.Name
-	if left := prior.LeaseUntil.Sub(d.clock.Now()); left > 0 && !predecessor {
+	if left := d.mayRun(prior); left > 0 && !predecessor {
 		return stage.Later(left), nil // it may be running still
 	}
 	decision := Decide(Facts{Outcome: OutcomeUnknown}, task.Spent+1, budget, d.clock.Now(), d.o.Random)

@@ -83,6 +83,7 @@ type Dispatcher struct {
 	js       jetstream.JetStream
 	breakers *breakers
 	faults   *faults
+	waits    *waits
 	metrics  *metrics
 	loops    []*stage.Loop
 }
@@ -116,7 +117,7 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 	}
 	d.late = newLateness(o.Partitions, d.clock.Now)
 	d.metrics = newMetrics(o.Metrics, d.gates.inFlight, d.late, o.Redact)
-	d.breakers = newBreakers(o.Random, d.clock.Now, d.breakerChanged)
+	d.breakers, d.waits = newBreakers(o.Random, time.Now, d.breakerChanged), newWaits(time.Now)
 	d.faults = newFaults(d.clock.Now)
 	if d.store, err = registry.OpenStore(ctx, js); err != nil {
 		return nil, err
@@ -151,7 +152,7 @@ func (d *Dispatcher) openLoops(ctx context.Context, js jetstream.JetStream) erro
 	for p := range d.o.Partitions {
 		for _, c := range [][2]string{{streams.Deliveries, streams.DispatchConsumer(p)}, {streams.Retry, streams.RetryConsumer(p)}} {
 			loop, err := stage.OpenLoop(ctx, stage.LoopOptions{JS: js, Stream: c[0], Consumer: c[1], Handle: d.Deliver,
-				Lane: laneOf, Open: d.gates.open, Concurrency: d.o.Concurrency, DrainTimeout: d.o.DrainTimeout, Log: d.log, Metrics: d.o.Metrics})
+				Lane: laneOf, Open: d.gates.open, Now: d.o.Now, Concurrency: d.o.Concurrency, DrainTimeout: d.o.DrainTimeout, Log: d.log, Metrics: d.o.Metrics})
 			if errors.Is(err, jetstream.ErrConsumerNotFound) {
 				return fmt.Errorf("%w --partitions %d", err, d.o.Partitions)
 			}

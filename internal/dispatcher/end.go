@@ -21,9 +21,9 @@ func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpo
 	case VerdictDelivered:
 		return stage.Done(), nil
 	case VerdictRetry:
-		task.Due, task.Repeated = decision.RetryAt, decision.Repeat
+		task.Due, task.Wait, task.Repeated = decision.RetryAt, decision.Wait, decision.Repeat
 		if task.Fifo { // it stays at the head
-			return stage.Later(task.Due.Sub(d.clock.Now())), d.heads.store(ctx, task)
+			return stage.Later(d.waitFor(stage.Message{}, task)), d.heads.store(ctx, task)
 		}
 		_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
 		return stage.Done(), err

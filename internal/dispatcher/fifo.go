@@ -22,15 +22,16 @@ import (
 type heads struct{ kv jetstream.KeyValue }
 
 type head struct {
-	Event       string    `json:"event"`
-	Replay      string    `json:"replay,omitempty"`
-	OwedAt      time.Time `json:"owed_at"`
-	Attempts    int       `json:"attempts"`
-	Spent       int       `json:"spent"`
-	Responded   bool      `json:"responded"`
-	Due         time.Time `json:"due"`
-	LastAttempt string    `json:"last_attempt,omitempty"` // its traceparent
-	Repeated    bool      `json:"repeated,omitempty"`
+	Event       string        `json:"event"`
+	Replay      string        `json:"replay,omitempty"`
+	OwedAt      time.Time     `json:"owed_at"`
+	Attempts    int           `json:"attempts"`
+	Spent       int           `json:"spent"`
+	Responded   bool          `json:"responded"`
+	Due         time.Time     `json:"due"`
+	Wait        time.Duration `json:"wait,omitempty"`
+	LastAttempt string        `json:"last_attempt,omitempty"` // its traceparent
+	Repeated    bool          `json:"repeated,omitempty"`
 }
 
 func openHeads(ctx context.Context, js jetstream.JetStream) (heads, error) {
@@ -56,13 +57,13 @@ func (h heads) resume(ctx context.Context, task delivery.Delivery) (delivery.Del
 	}
 	if at.Event == task.EventID && at.Replay == task.Replay && at.OwedAt.Equal(task.OwedAt) && at.Attempts > task.Attempts {
 		task.Attempts, task.Spent, task.Responded, task.Due = at.Attempts, at.Spent, at.Responded, at.Due
-		task.LastAttempt, task.Repeated = at.LastAttempt, at.Repeated
+		task.LastAttempt, task.Repeated, task.Wait = at.LastAttempt, at.Repeated, at.Wait
 	}
 	return task, nil
 }
 
 func (h heads) store(ctx context.Context, task delivery.Delivery) error {
-	b, err := json.Marshal(head{task.EventID, task.Replay, task.OwedAt, task.Attempts, task.Spent, task.Responded, task.Due, task.LastAttempt,
+	b, err := json.Marshal(head{task.EventID, task.Replay, task.OwedAt, task.Attempts, task.Spent, task.Responded, task.Due, task.Wait, task.LastAttempt,
 		task.Repeated})
 	if err != nil {
 		return err
@@ -140,5 +141,5 @@ func (d *Dispatcher) fifoLoop(ctx context.Context, endpoint string) (*stage.Loop
 		return nil, fmt.Errorf("consumer of %s: %w", endpoint, err)
 	}
 	return stage.NewLoop(stage.LoopOptions{JS: d.js, Stream: streams.Deliveries, Consumer: streams.FifoConsumer(endpoint), Handle: d.Deliver,
-		Concurrency: 1, AckWait: fifoAckWait, DrainTimeout: d.o.DrainTimeout, Log: d.log})
+		Concurrency: 1, Now: d.o.Now, AckWait: fifoAckWait, DrainTimeout: d.o.DrainTimeout, Log: d.log})
 }

@@ -25,11 +25,11 @@ func TestAnAttemptThatTookTooLongToClaimMakesNoRequest(t *testing.T) {
 	}
 	d := &Dispatcher{client: NewClient(Options{Egress: allow}), clock: stage.NewClock(nil, "", nil, zerolog.Nop())}
 	r := Request{URL: server.URL, Body: []byte("{}"), Timeout: 10 * time.Second}
-	late := d.try(t.Context(), claim{StartedAt: time.Now().Add(-claimBound - time.Millisecond)}, r)
+	late := d.try(t.Context(), claim{began: time.Now().Add(-claimBound - time.Millisecond)}, r)
 	if late.Outcome != OutcomeNotSent || late.Class != ClassRetryable || late.StartedAt.IsZero() || requests.Load() != 0 {
 		t.Errorf("got %+v after %d requests", late, requests.Load())
 	}
-	if made := d.try(t.Context(), claim{StartedAt: time.Now()}, r); made.Outcome != OutcomeDelivered || requests.Load() != 1 {
+	if made := d.try(t.Context(), claim{began: time.Now()}, r); made.Outcome != OutcomeDelivered || requests.Load() != 1 {
 		t.Errorf("got %+v after %d requests", made, requests.Load())
 	}
 }

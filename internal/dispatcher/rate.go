@@ -215,8 +215,8 @@ func (w row) give(now time.Time, asks []*turnAsk) (next row, turns []time.Time, 
 			next.PerSecond, next.Next = newest.MaxPerSecond, now
 		}
 	}
-	if next.Next.Before(now) {
-		next.Next = now
+	if next.Next.Before(now) || next.Next.After(now.Add(lastTurn(next.PerSecond))) {
+		next.Next = now // a row that ends later than any can was made before the clock was set back
 	}
 	turns = make([]time.Time, len(asks))
 	for i, a := range asks {
@@ -229,6 +229,10 @@ func (w row) give(now time.Time, asks []*turnAsk) (next row, turns []time.Time, 
 	return next, turns, given
 }
 
+// lastTurn is how far ahead a turn can be that nobody has: one behind the last
+// that is ever given.
+func lastTurn(perSecond float64) time.Duration { return turnHorizon + spacing(perSecond) }
+
 // spacing is the time between two turns.
 func spacing(perSecond float64) time.Duration {
 	return time.Duration(float64(time.Second) / perSecond)
@@ -240,6 +244,12 @@ func (r *rates) use(endpoint string, perSecond float64, turn, now time.Time) (at
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.rate(endpoint)
+	if turn.After(now.Add(lastTurn(perSecond))) {
+		return time.Time{}, false // it was given before the clock was set back
+	}
+	if e.last.Round(0).After(now.Round(0).Add(lastTurn(perSecond))) {
+		e.last = now.Add(-spacing(perSecond)) // so was this one
+	}
 	at = turn
 	if at.Before(now) {
 		at = now

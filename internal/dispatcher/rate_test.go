@@ -185,3 +185,35 @@ func TestTurnsOutliveTheServersRestart(t *testing.T) {
 		t.Errorf("%d turns, want 110", len(all))
 	}
 }
+
+// A row of turns, and turns that were given, from before the clock was set back
+// lie in the future. Nobody waits for them, also after a restart.
+func TestTurnsFromBeforeTheClockWasSetBackAreNotWaitedFor(t *testing.T) {
+	for name, per := range map[string]float64{"fast": 50, "one in half a minute": 1.0 / 30} {
+		synctest.Test(t, func(t *testing.T) {
+			bucket, skew := &sharedRow{}, time.Hour
+			now := func() time.Time { return time.Now().Add(skew).Round(0) }
+			lived := newRates(bucket, now)
+			given := taken(t, []*rates{lived}, 3, limited(per, 1), time.Time{})
+			if at, ok := lived.use("ep_1", per, given[0], now()); !ok {
+				t.Errorf("%s: the first turn is used at %s, %v", name, at, ok)
+			}
+			skew = 0 // an hour back
+			if at, ok := lived.use("ep_1", per, given[0], now()); ok {
+				t.Errorf("%s: a turn from before is used at %s", name, at)
+			}
+			for who, r := range map[string]*rates{"one that lived through it": lived, "one that started after it": newRates(bucket, now)} {
+				turns := taken(t, []*rates{r}, 1, limited(per, 1), time.Time{})
+				if len(turns) == 0 {
+					continue // the other one took the only turn within the horizon
+				}
+				if wait := turns[0].Sub(now()); wait > turnHorizon {
+					t.Errorf("%s, %s: a turn in %s", name, who, wait)
+				}
+				if at, ok := r.use("ep_1", per, turns[0], now()); !ok || at.Sub(now()) > turnHorizon {
+					t.Errorf("%s, %s: it is used at %s, %v", name, who, at, ok)
+				}
+			}
+		})
+	}
+}

@@ -25,7 +25,7 @@ func (d *Dispatcher) spare(ctx context.Context, m stage.Message, task delivery.D
 	}
 	permit, back := d.breakers.allow(p.endpoint, task.EventID+"/"+task.Replay)
 	if permit == nil {
-		s, err = d.hold(ctx, m, task, p, back, asideBreaker)
+		s, err = d.hold(ctx, m, task, p, d.clock.Now().Add(time.Until(back)), asideBreaker)
 		return nil, s, false, err
 	}
 	return permit, s, true, nil

@@ -60,7 +60,7 @@ func (d *Dispatcher) awaitTurn(ctx context.Context, m stage.Message, task delive
 // moveToTurn stores the task anew with its turn, which is its own whoever takes it up.
 func (d *Dispatcher) moveToTurn(ctx context.Context, task delivery.Delivery, turn time.Time, limit float64) (stage.Settlement, error) {
 	d.metrics.aside.WithLabelValues(asideRate).Inc()
-	task.Turn, task.TurnOf, task.Due = turn, limit, turn.Add(-turnEarly)
+	task.Turn, task.TurnOf, task.Due, task.Wait = turn, limit, turn.Add(-turnEarly), max(turn.Sub(d.clock.Now())-turnEarly, 1)
 	_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
 	return stage.Done(), err
 }
@@ -84,7 +84,7 @@ func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delive
 	if waiting := streams.RetrySubject(streams.Partition(task.EndpointID, d.o.Partitions), task.EndpointID); m.Subject == waiting || task.Fifo {
 		return stage.Later(parked), nil
 	}
-	task.Due, task.Turn, task.TurnOf = d.clock.Now().Add(parked), time.Time{}, 0
+	task.Due, task.Wait, task.Turn, task.TurnOf = d.clock.Now().Add(parked), max(parked, 1), time.Time{}, 0
 	_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
 	return stage.Done(), err
 }

@@ -42,7 +42,11 @@ func (l *Loop) leftovers(ctx, work context.Context, before map[uint64]bool) (map
 	if err != nil {
 		return before, err
 	}
-	if i := stream.CachedInfo(); i.Config.Retention != jetstream.WorkQueuePolicy || i.State.Msgs == 0 {
+	i := stream.CachedInfo()
+	if l.setBack(i.TimeStamp) {
+		l.takeUpAgain(ctx)
+	}
+	if i.Config.Retention != jetstream.WorkQueuePolicy || i.State.Msgs == 0 {
 		return nil, nil
 	}
 	consumer, err := stream.Consumer(ctx, l.o.Consumer)

@@ -61,6 +61,7 @@ type LoopOptions struct {
 	// SweepEvery is how often a work queue is looked through for what is left over.
 	// Optional: a minute.
 	SweepEvery time.Duration
+	Now        func() time.Time // Optional: this machine's clock. Default time.Now.
 	Log        zerolog.Logger
 	// Metrics is where the loop makes its metrics known. Optional.
 	Metrics prometheus.Registerer
@@ -77,6 +78,8 @@ type Loop struct {
 	running     sync.WaitGroup
 	handled     atomic.Uint64
 	redelivered atomic.Uint64
+
+	serverAt, serverSeen time.Time // the server's clock at the last sweep, and when that was
 
 	mu   sync.Mutex // guards what follows
 	held map[uint64]*held
@@ -150,6 +153,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	beats := make(chan struct{})
 	go func() { defer close(beats); l.keepAlive(work) }()
 	l.running.Go(func() { l.sweep(ctx, work) })
+	l.running.Go(func() { l.watchClock(ctx) })
 	if l.ahead != nil {
 		l.running.Add(1)
 		go func() { defer l.running.Done(); l.takeTurns(ctx, work) }()

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,4 +53,34 @@ func TestClocksThatAreApartMakeNothingEarlyAndGiveNothingUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A clock that is set back while a retry waits, or while a claim is held against
+// others, makes nobody wait for longer than was decided.
+func TestAClockThatIsSetBackDelaysNoRetry(t *testing.T) {
+	t.Parallel()
+	const delay = 3 * time.Second
+	b := newBench(t)
+	b.fanout()
+	var skew atomic.Int64
+	r := newReceiver(t, func(w http.ResponseWriter, got request) {
+		if got.attempt == 1 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	b.endpoint(r, func(e *registry.Endpoint) {
+		e.Policy = &retry.Policy{Delays: []time.Duration{delay}}
+		e.MaxPerSecond = 50
+	})
+	b.dispatcher(func(o *dispatcher.StageOptions) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(skew.Load())).Round(0) }
+	})
+	b.publish("default", "set-back", "order.paid", "1")
+	b.ledger.WaitFor(t, 1, kind(record.Attempt))
+	skew.Store(int64(-time.Hour))
+	got := r.WaitFor(t, 2)
+	if apart := got[1].at.Sub(got[0].at); apart < delay {
+		t.Errorf("the second attempt came %s after the first, due after %s", apart, delay)
+	}
+	b.settled()
 }
