@@ -19,6 +19,9 @@ type Filter struct {
 	EndpointID string    `json:"endpoint_id,omitempty"`
 	From       time.Time `json:"from,omitzero"` // From <= time < To
 	To         time.Time `json:"to,omitzero"`
+	// Settled is a time: what began behind it may have records on the way, so
+	// what they would complete is no mismatch. Zero: everything is there.
+	Settled time.Time `json:"settled_until,omitzero"`
 }
 
 // String says it for people.

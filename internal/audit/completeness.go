@@ -29,6 +29,10 @@ const (
 	NotInLedger     = "not_in_ledger"       // ClickHouse holds a record that LEDGER does not
 	Differs         = "differs_from_ledger" // both hold it, and its bytes differ
 	OutOfOrder      = "out_of_order"        // the indices are not in LEDGER's order
+
+	EventUnknown      = "event_unknown"       // EVENTS never had the event that a record is about
+	EventDiffers      = "event_differs"       // EVENTS has another event there
+	AttemptNotClaimed = "attempt_not_claimed" // CLAIMS has no claim of an attempt
 )
 
 // Mismatch is one thing that is not as a whole ledger has it.
@@ -59,7 +63,8 @@ type Balance struct {
 	WithDeadline    uint64   `ch:"with_deadline" json:"with_deadline"`
 	WithinDeadline  uint64   `ch:"within_deadline" json:"within_deadline"`
 	Mismatched      uint64   `ch:"mismatched" json:"mismatched"`
-	Buckets         []int32  `ch:"buckets" json:"-"` // latency, see Latency
+	Unsettled       uint64   `ch:"unsettled" json:"not_settled"` // counted nowhere else: see Filter.Settled
+	Buckets         []int32  `ch:"buckets" json:"-"`             // latency, see Latency
 	Counts          []uint64 `ch:"counts" json:"-"`
 }
 
@@ -83,6 +88,7 @@ func (b *Balance) Add(o Balance) {
 	b.WithDeadline += o.WithDeadline
 	b.WithinDeadline += o.WithinDeadline
 	b.Mismatched += o.Mismatched
+	b.Unsettled += o.Unsettled
 	b.Buckets = append(slices.Clone(b.Buckets), o.Buckets...)
 	b.Counts = append(slices.Clone(b.Counts), o.Counts...)
 }
@@ -140,6 +146,7 @@ type Compared struct {
 	LastSeq  uint64 `json:"last_seq"`
 	Records  uint64 `json:"records"`  // that both hold alike
 	Restated uint64 `json:"restated"` // messages whose record was there before
+	Waiting  uint64 `json:"waiting"`  // messages that the sink has not come to
 }
 
 // Completeness is the answer of audit completeness.
@@ -154,6 +161,7 @@ type Completeness struct {
 	Mismatches []Mismatch `json:"mismatches"`
 	More       uint64     `json:"more"` // mismatches that are not shown
 	Compared   *Compared  `json:"compared,omitempty"`
+	Vouched    *Vouched   `json:"vouched,omitempty"`
 	Query      string     `json:"query"`
 }
 
@@ -182,9 +190,15 @@ func NewCompleteness(f Filter, e Events, rows []Balance, mismatches []Mismatch, 
 	if t.AttemptsUnknown > 0 {
 		note("%s an outcome that is unknown: a process died during the request. Each is on record with its number.", counted.Of(t.AttemptsUnknown, "attempt has", "attempts have"))
 	}
+	if t.Unsettled > 0 {
+		note("Not settled yet: %s begun after %s may have records on the way. Ask again in a minute.", counted.Of(t.Unsettled, "delivery that was", "deliveries that were"), f.Settled.Format(time.RFC3339))
+	}
 	if compared != nil {
 		note("LEDGER holds messages %d to %d: %s the same in ClickHouse, byte for byte (%s a record again).",
 			compared.FirstSeq, compared.LastSeq, counted.Of(compared.Records, "record is", "records are"), counted.Of(compared.Restated, "message states", "messages state"))
+	}
+	if compared != nil && compared.Waiting > 0 {
+		note("Not settled yet: %s of LEDGER not in ClickHouse yet. Ask again, or see waybill doctor.", counted.Of(compared.Waiting, "message is", "messages are"))
 	}
 	if !c.Balanced {
 		note("%s", c.unbalanced())

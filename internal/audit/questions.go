@@ -76,9 +76,11 @@ func Questions() []Question {
 				"Every delivery that an accepted event lists is delivered, dead-lettered, cancelled or pending, and each one that is not is named.",
 				"Events that matched nobody or were rejected are on record and counted.",
 				"A delivery that began in a month whose records were retired, as the ledger itself has it, and went on in a later one is told apart.",
+				"Where NATS is asked too: each event on record is in EVENTS with that tenant, id and data, and each attempt was claimed in CLAIMS, as far back as these go.",
 			},
 			CannotProve: []string{
 				"That a producer published everything. Compare its own count with accepted, unmatched and rejected.",
+				"Who stated a record. Whoever may publish to NATS can state one; EVENTS and CLAIMS show those that are of no event or claim, unless these were forged too.",
 				"That all records of an event were not removed together: then nothing is left to miss them. ledger verify finds that; so does --nats-url while LEDGER still holds them.",
 			},
 		},

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/audit"
+	"github.com/waybill-dev/waybill/internal/audit/outside"
 	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/process"
@@ -25,7 +26,7 @@ Exit status 1 when something does not match.`,
 		Example: "  waybill audit completeness --from 2026-10-01 --to 2026-11-01\n  waybill audit completeness --nats-url nats://nats:4222 --clickhouse clickhouse://auditor@ch:9000",
 		Args:    process.NoArgs}
 	q.bind(c.Flags(), "accepted")
-	c.Flags().DurationVar(&patience, "sink-wait", 15*time.Second, "with --nats-url: how long the sink gets to write what LEDGER holds")
+	c.Flags().DurationVar(&patience, "sink-wait", 15*time.Second, "where NATS is known: how long the sink gets to write what LEDGER holds")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := q.check(time.Now()); err != nil {
 			return err
@@ -50,14 +51,27 @@ Exit status 1 when something does not match.`,
 	return c
 }
 
-func (q *question) complete(ctx context.Context, db *ledger.DB, patience time.Duration) (audit.Completeness, error) {
+// complete asks everything at one settled position: the streams first, which say
+// what ClickHouse must have by now, then ClickHouse, then, about what that had,
+// the streams again.
+func (q *question) complete(ctx context.Context, db *ledger.DB, patience time.Duration) (none audit.Completeness, err error) {
+	side, err := q.openStreams(ctx, db, patience)
+	if err != nil {
+		return none, err
+	}
+	defer side.close()
+	q.filter.Settled = side.settled.Until
+	at, err := db.Last(ctx)
+	if err != nil {
+		return none, err
+	}
 	events, err := db.AuditEvents(ctx, q.filter)
 	if err != nil {
-		return audit.Completeness{}, err
+		return none, err
 	}
 	rows, mismatches, more, err := db.AuditBalances(ctx, q.filter, q.limit)
 	if err != nil {
-		return audit.Completeness{}, err
+		return none, err
 	}
 	contents, rest, err := db.AuditContents(ctx, q.filter, q.limit)
 	if err != nil {
@@ -67,25 +81,31 @@ func (q *question) complete(ctx context.Context, db *ledger.DB, patience time.Du
 	if q.filter.Tenant == "" && q.filter.EndpointID == "" { // what belongs to no tenant
 		gaps, err := db.AuditGaps(ctx, q.filter)
 		if err != nil {
-			return audit.Completeness{}, err
+			return none, err
 		}
 		indices, err := db.AuditIndices(ctx)
 		if err != nil {
-			return audit.Completeness{}, err
+			return none, err
 		}
 		mismatches = append(append(mismatches, gaps...), indices...)
 	}
-	var compared *audit.Compared
-	if q.target.natsURL != "" {
-		found, sum, err := q.compareLedger(ctx, db, patience)
-		if err != nil {
-			return audit.Completeness{}, err
-		}
-		mismatches, compared = append(mismatches, found...), &sum
+	if side.nc == nil {
+		answer := audit.NewCompleteness(q.filter, events, rows, mismatches, more, nil)
+		answer.Notes = append(answer.Notes, "Not compared with LEDGER, EVENTS and CLAIMS: where NATS is was not said (--nats-url).")
+		return answer, noteRetired(ctx, db, &answer)
 	}
-	answer := audit.NewCompleteness(q.filter, events, rows, mismatches, more, compared)
-	err = noteRetired(ctx, db, &answer)
-	return answer, err
+	found, compared, err := side.compareLedger(ctx, db)
+	if err != nil {
+		return none, err
+	}
+	vouched, err := outside.Vouch(ctx, side.nc, side.js, db, q.filter, at.Next)
+	if err != nil {
+		return none, err
+	}
+	mismatches = append(append(mismatches, found...), vouched.Mismatches...)
+	answer := audit.NewCompleteness(q.filter, events, rows, mismatches, more+vouched.More, &compared)
+	answer.Vouch(vouched.Vouched)
+	return answer, noteRetired(ctx, db, &answer)
 }
 
 // noteRetired says what the answer cannot be about.

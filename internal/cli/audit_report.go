@@ -74,6 +74,9 @@ Print it, or keep it. Long lists are cut, with the query that gives the rest.`,
 func (q *question) report(ctx context.Context, db *ledger.DB, now time.Time) (r audit.Report, err error) {
 	f := q.filter
 	r = audit.Report{Made: now.UTC(), Software: version.Software, Filter: f}
+	if f.Settled, err = db.AuditSettled(ctx); err != nil {
+		return r, err
+	}
 	events, err := db.AuditEvents(ctx, f)
 	if err != nil {
 		return r, err

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/audit"
+	"github.com/waybill-dev/waybill/internal/audit/outside"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/pkg/envelope"
@@ -21,28 +23,59 @@ const (
 	compareBatch = 10_000
 	// nextMessage is what the server gets to send one that it has.
 	nextMessage = 10 * time.Second
-	sinkPoll    = 250 * time.Millisecond
 )
 
-// compareLedger compares every record that LEDGER still holds with ClickHouse.
-func (q *question) compareLedger(ctx context.Context, db *ledger.DB, patience time.Duration) (found []audit.Mismatch, sum audit.Compared, err error) {
-	nc, js, err := q.target.connectNATS(ctx)
-	if err != nil {
-		return nil, sum, err
+// streamSide is what NATS knows beside ClickHouse. Without NATS it is empty.
+type streamSide struct {
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	settled audit.Settled
+}
+
+func (s *streamSide) close() {
+	if s.nc != nil {
+		s.nc.Close()
 	}
-	defer nc.Close()
-	stream, err := js.Stream(ctx, streams.Ledger)
+}
+
+// openStreams connects to NATS where it is known, and finds the settled position.
+// A ClickHouse that was named alone may be another deployment's than the one that runs here.
+func (q *question) openStreams(ctx context.Context, db *ledger.DB, patience time.Duration) (*streamSide, error) {
+	s := &streamSide{}
+	at, err := q.target.find()
+	if err != nil {
+		return s, err
+	}
+	if at.natsURL == "" || q.target.natsURL == "" && q.target.clickhouse != "" {
+		s.settled.Until, err = db.AuditSettled(ctx)
+		return s, err
+	}
+	if s.nc, s.js, err = q.target.connectNATS(ctx); err != nil {
+		return nil, err
+	}
+	s.settled, err = outside.Settle(ctx, s.js, patience, func(ctx context.Context) (outside.Position, error) {
+		p, err := db.Last(ctx)
+		return outside.Position{Epoch: p.StreamEpoch, Seq: p.StreamSeq}, err
+	})
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// compareLedger compares every record that LEDGER still holds with ClickHouse.
+func (s *streamSide) compareLedger(ctx context.Context, db *ledger.DB) (found []audit.Mismatch, sum audit.Compared, err error) {
+	stream, err := s.js.Stream(ctx, streams.Ledger)
 	if err != nil {
 		return nil, sum, fmt.Errorf("stream %s: %w; make it with: waybill streams apply", streams.Ledger, err)
 	}
 	info := stream.CachedInfo()
 	epoch := info.Created.UnixNano()
-	sum.FirstSeq, sum.LastSeq = info.State.FirstSeq, info.State.LastSeq
-	if info.State.Msgs == 0 {
+	// Up to the settled position: what lies behind it may be on its way.
+	sum.FirstSeq, sum.LastSeq, sum.Waiting = info.State.FirstSeq, min(info.State.LastSeq, s.settled.Seq), s.settled.Lacking
+	if info.State.Msgs == 0 || sum.LastSeq < sum.FirstSeq {
 		return nil, sum, nil
-	}
-	if err := awaitSink(ctx, db, epoch, sum.LastSeq, patience); err != nil {
-		return nil, sum, err
 	}
 	c, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
 	if err != nil {
@@ -62,6 +95,13 @@ func (q *question) compareLedger(ctx context.Context, db *ledger.DB, patience ti
 		if n := len(batch); n > 0 {
 			to = min(batch[n-1].Seq, to)
 		}
+		// What the sink removed since was not read, and is not missing.
+		now, err := stream.Info(ctx)
+		if err != nil {
+			return nil, sum, fmt.Errorf("stream %s: %w", streams.Ledger, err)
+		}
+		from = max(from, min(now.State.FirstSeq, to+1))
+		batch = slices.DeleteFunc(batch, func(m audit.Stated) bool { return m.Seq < from })
 		wrong, err := compareBatchWith(ctx, db, batch, epoch, from, to, &sum)
 		if err != nil {
 			return nil, sum, err
@@ -95,28 +135,6 @@ func compareBatchWith(ctx context.Context, db *ledger.DB, batch []audit.Stated, 
 			Detail: fmt.Sprintf("message %d of LEDGER, %s %q", m.Seq, m.Kind, m.ID)})
 	}
 	return found, nil
-}
-
-// awaitSink gives the sink time to write what LEDGER held when it was asked. It
-// is no error when it does not: then what is missing is named.
-func awaitSink(ctx context.Context, db *ledger.DB, epoch int64, last uint64, patience time.Duration) error {
-	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(sinkPoll)
-	defer tick.Stop()
-	for {
-		at, err := db.Last(ctx)
-		if err != nil {
-			return err
-		}
-		if at.StreamEpoch == epoch && at.StreamSeq >= last || !time.Now().Before(deadline) {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // readStated reads on until a batch is full or last was read.

@@ -177,13 +177,13 @@ func (f *verifyFlags) streams(ctx context.Context, o *verify.Options) (func(), e
 	if nc, js, err = f.target.connectNATS(ctx); err != nil {
 		return nil, err
 	}
-	published, err := outside.Checkpoints(ctx, js)
+	published, kept, err := outside.Checkpoints(ctx, js)
 	if err != nil {
 		nc.Close()
 		return nil, err
 	}
 	o.Outside = append(o.Outside, published...)
-	o.Stream = &outside.Ledger{JS: js}
+	o.Stream, o.Kept = &outside.Ledger{JS: js}, kept
 	return nc.Close, nil
 }
 

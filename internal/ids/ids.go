@@ -33,3 +33,16 @@ func Valid(prefix, id string) bool {
 	_, err := ulid.ParseStrict(rest)
 	return err == nil
 }
+
+// Time is when an id was made; zero when it is none of that prefix.
+func Time(prefix, id string) time.Time {
+	rest, ok := strings.CutPrefix(id, prefix)
+	if !ok {
+		return time.Time{}
+	}
+	u, err := ulid.ParseStrict(rest)
+	if err != nil {
+		return time.Time{}
+	}
+	return ulid.Time(u.Time())
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/audit"
@@ -11,11 +12,12 @@ import (
 )
 
 // balanceColumns sum audit_completeness. The buckets are those of audit.Bucket.
-const balanceColumns = `toString(toDate(accepted_at, 'UTC')) AS day_, tenant, endpoint_id, countIf(NOT begun_retired) AS accepted,
-	countIf(state = 'delivered' AND NOT begun_retired) AS delivered, countIf(state = 'dead_lettered' AND NOT begun_retired) AS dead_lettered,
-	countIf(state = 'cancelled' AND NOT begun_retired) AS cancelled, countIf(state = 'pending' AND NOT begun_retired) AS pending,
-	countIf(state = 'not_owed' AND NOT begun_retired) AS not_owed, countIf(begun_retired) AS begun_retired_, sum(attempt_count) AS attempts, sum(attempts_unknown) AS attempts_unknown,
-	countIf(deliver_by IS NOT NULL) AS with_deadline, countIf(ifNull(succeeded_at <= deliver_by, false)) AS within_deadline, countIf(notEmpty(mismatches)) AS mismatched,
+const balanceColumns = `toString(toDate(accepted_at, 'UTC')) AS day_, tenant, endpoint_id, countIf(NOT begun_retired AND NOT unsettled_) AS accepted,
+	countIf(state = 'delivered' AND NOT begun_retired AND NOT unsettled_) AS delivered,
+	countIf(state = 'dead_lettered' AND NOT begun_retired AND NOT unsettled_) AS dead_lettered,
+	countIf(state = 'cancelled' AND NOT begun_retired AND NOT unsettled_) AS cancelled, countIf(state = 'pending' AND NOT begun_retired AND NOT unsettled_) AS pending,
+	countIf(state = 'not_owed' AND NOT begun_retired AND NOT unsettled_) AS not_owed, countIf(unsettled_ AND NOT begun_retired) AS unsettled, countIf(begun_retired) AS begun_retired_, sum(attempt_count) AS attempts, sum(attempts_unknown) AS attempts_unknown,
+	countIf(deliver_by IS NOT NULL) AS with_deadline, countIf(ifNull(succeeded_at <= deliver_by, false)) AS within_deadline, countIf(notEmpty(mismatches) AND NOT unsettled_) AS mismatched,
 	sumMapIf([toInt32(floor(log2(greatest(ifNull(latency_us, 1), 1)) * 64))], [toUInt64(1)], latency_us IS NOT NULL) AS histogram,
 	histogram.1 AS buckets, histogram.2 AS counts`
 
@@ -36,7 +38,7 @@ func (db *DB) AuditBalances(ctx context.Context, f audit.Filter, limit int) (row
 		c := asked(f, "accepted_at", w)
 		args = append(args, c.args...)
 		var sums []audit.Balance
-		if err := db.selectInto(ctx, "balancing", &sums, "SELECT * EXCEPT histogram FROM (SELECT "+balanceColumns+" FROM "+from+" WHERE "+c.String()+
+		if err := db.selectInto(ctx, "balancing", &sums, "SELECT * EXCEPT histogram FROM (SELECT "+balanceColumns+" FROM (SELECT *, "+unsettled(f)+" AS unsettled_ FROM "+from+") WHERE "+c.String()+
 			" GROUP BY day_, tenant, endpoint_id ORDER BY day_, tenant, endpoint_id)", args...); err != nil {
 			return nil, nil, 0, err
 		}
@@ -44,6 +46,7 @@ func (db *DB) AuditBalances(ctx context.Context, f audit.Filter, limit int) (row
 		if !slices.ContainsFunc(sums, func(b audit.Balance) bool { return b.Mismatched > 0 }) {
 			continue
 		}
+		c.add("NOT " + unsettled(f))
 		found, rest, err := db.mismatches(ctx, from, args, c, limit-len(mismatches))
 		if err != nil {
 			return nil, nil, 0, err
@@ -52,6 +55,25 @@ func (db *DB) AuditBalances(ctx context.Context, f audit.Filter, limit int) (row
 	}
 	same := func(b audit.Balance) audit.Balance { return b }
 	return audit.Fold(rows, same), mismatches, more, nil
+}
+
+// unsettled is a condition on a row of audit_completeness: what does not match
+// may still be on its way. A time that has not come yet excuses nothing.
+func unsettled(f audit.Filter) string {
+	if f.Settled.IsZero() {
+		return "false"
+	}
+	return fmt.Sprintf(`(ifNull(accepted_at > fromUnixTimestamp64Nano(%d, 'UTC') AND accepted_at < now64(9, 'UTC') + INTERVAL 1 MINUTE, false)
+		AND notEmpty(mismatches) AND arrayAll(m -> m.1 IN ('%s'), mismatches))`, f.Settled.UnixNano(), strings.Join(audit.OnTheWay(), "', '"))
+}
+
+// AuditSettled is up to when the ledger can be asked by whoever sees nothing but
+// ClickHouse: a grace before the newest of its last records.
+func (db *DB) AuditSettled(ctx context.Context) (time.Time, error) {
+	var newest time.Time
+	err := db.conn.QueryRow(ctx, `SELECT ifNull(max(at), toDateTime64(0, 9, 'UTC')) FROM (SELECT at FROM records ORDER BY idx DESC LIMIT 1000)
+		WHERE at < now64(9, 'UTC') + INTERVAL 1 MINUTE`).Scan(&newest)
+	return newest.Add(-audit.SettleGrace).UTC(), db.explain("reading the newest records", err)
 }
 
 type mismatchRow struct {

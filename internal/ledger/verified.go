@@ -123,6 +123,12 @@ func (s *Verified) BySequence(ctx context.Context, epoch int64, first, last uint
 	return s.each(ctx, yield, "WHERE stream_epoch = ? AND stream_seq >= ? AND stream_seq <= ? ORDER BY stream_seq, idx", epoch, first, last)
 }
 
+// Misplaced implements verify.Source.
+func (s *Verified) Misplaced(ctx context.Context, epoch int64, first uint64, limit int) ([]verify.Record, error) {
+	return s.all(ctx, `WHERE idx > (SELECT if(count() = 0, 18446744073709551615, min(idx)) FROM records WHERE stream_epoch = ? AND stream_seq >= ?)
+		AND (stream_epoch != ? OR stream_seq < ?) ORDER BY idx LIMIT ?`, epoch, first, epoch, first, limit)
+}
+
 // Known implements verify.Source.
 func (s *Verified) Known(ctx context.Context, ids []string) (map[string]uint64, error) {
 	out := map[string]uint64{}

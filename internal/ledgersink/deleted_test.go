@@ -160,7 +160,7 @@ func (h *harness) verifyGood() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	published, err := outside.Checkpoints(ctx, h.js)
+	published, _, err := outside.Checkpoints(ctx, h.js)
 	if err != nil {
 		h.t.Fatal(err)
 	}

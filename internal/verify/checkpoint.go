@@ -134,6 +134,9 @@ func (c *Checkpoint) signed() bool { return c.Signer != "" || len(c.Witnesses) >
 type gathered struct {
 	trusted  []Checkpoint // by size; the same size and root once, with all sources
 	unsigned int          // distinct ones that no given key signed, when keys were given
+	strange  []strange    // those of them that are signed for a ledger whose key was given
+	// oldest is when the first of those in the table was signed; zero: there is none.
+	oldest   time.Time
 	findings []Finding
 	sizes    map[string]map[uint64]bool // source to sizes
 }
@@ -161,6 +164,10 @@ func gather(all []Published, keys []note.Verifier) gathered {
 		if p.Row != nil {
 			out.findings = append(out.findings, compareRow(*p.Row, c)...)
 		}
+		if p.Source == FromTable && (out.oldest.IsZero() || p.At.Before(out.oldest)) {
+			out.oldest = p.At
+		}
+		out.addStrange(c, p, keys)
 		if out.sizes[p.Source] == nil {
 			out.sizes[p.Source] = map[uint64]bool{}
 		}
@@ -203,7 +210,7 @@ func compareRow(row CheckpointRow, c Checkpoint) []Finding {
 	}
 	differ("size", strconv.FormatUint(row.Size, 10), strconv.FormatUint(c.Size, 10))
 	differ("origin", row.Origin, c.Origin)
-	differ("root", fmt.Sprintf("%x", row.Root), fmt.Sprintf("%x", c.Root))
+	differ("root", row.Root.String(), c.Root.String()) // in base64, as the note has it
 	if c.Signer != "" && !slices.Contains(c.signers, row.Key) {
 		differ("key", row.Key, c.Signer)
 	}

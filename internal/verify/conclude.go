@@ -35,7 +35,14 @@ func (r *run) conclude(ctx context.Context) error {
 		for _, f := range r.g.absent() {
 			all.add(f)
 		}
-		for _, f := range r.rolledBack() {
+		for _, f := range append(r.rolledBack(), r.kept()...) {
+			all.add(f)
+		}
+		replaced, err := r.replaced(ctx)
+		if err != nil {
+			return err
+		}
+		for _, f := range replaced {
 			all.add(f)
 		}
 	}

@@ -25,6 +25,8 @@ const (
 	CheckpointInvalid Code = "checkpoint_invalid" // no signed note, or not that key's signature
 	CheckpointAltered Code = "checkpoint_altered" // its columns do not say what its note says
 	CheckpointMissing Code = "checkpoint_missing" // published, and no longer in the table
+	CheckpointsGone   Code = "checkpoints_gone"   // the stream that keeps them was deleted, or made anew
+	KeyReplaced       Code = "key_replaced"       // later checkpoints are signed by a key that nothing endorses
 	Contradiction     Code = "contradiction"      // two signed checkpoints that cannot both be true
 	SchemaChanged     Code = "schema_changed"     // tables or views are not this version's
 	StreamDiffers     Code = "stream_differs"     // LEDGER holds something else

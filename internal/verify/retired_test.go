@@ -21,6 +21,7 @@ type shelf struct {
 	odd         map[uint64]bool // their rows are not what was signed
 	checkpoints []Published
 	actions     []Record
+	rotations   []Record
 	key         note.Verifier
 }
 
@@ -119,9 +120,14 @@ func (s *shelf) BySequence(context.Context, int64, uint64, uint64, func(Record) 
 	return nil
 }
 
+func (s *shelf) Misplaced(context.Context, int64, uint64, int) ([]Record, error) { return nil, nil }
+
 func (s *shelf) Actions(_ context.Context, action string) ([]Record, error) {
 	if action == record.ActionRetired {
 		return s.actions, nil
+	}
+	if action == record.ActionKeyRotated {
+		return s.rotations, nil
 	}
 	return nil, nil
 }

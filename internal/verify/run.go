@@ -40,6 +40,8 @@ type Options struct {
 	From, To uint64
 	// Stream is LEDGER; nil: not to be had.
 	Stream Stream
+	// Kept is the stream CHECKPOINTS; nil: not to be had.
+	Kept *Kept
 	// Workers read at once. Default: one more than there are cores.
 	Workers int
 	// ChunkRecords are read at once, a multiple of 256. Default 131,072: enough that

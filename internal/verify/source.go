@@ -30,6 +30,10 @@ type Source interface {
 	// BySequence calls yield with the rows that came from first <= sequence <=
 	// last of one making of the stream, by sequence.
 	BySequence(ctx context.Context, epoch int64, first, last uint64, yield func(Record) error) error
+	// Misplaced returns rows behind the first one that came from a sequence >= first
+	// of this making of the stream, that say that they came from an earlier sequence
+	// or from another making; at most limit, by idx.
+	Misplaced(ctx context.Context, epoch int64, first uint64, limit int) ([]Record, error)
 	// Known says which of these record ids a row has, and where.
 	Known(ctx context.Context, ids []string) (map[string]uint64, error)
 }

@@ -25,10 +25,6 @@ type streamRun struct {
 	*run
 	at    StreamExtent
 	found findings
-	// proven counts what LEDGER says otherwise about records that a checkpoint proves.
-	proven   uint64
-	first    string // of those, in words
-	firstIdx uint64
 	// oldest is the first record that LEDGER still has, with the same bytes.
 	oldest uint64
 	// newest is the last sequence that a row of the stream has: what comes behind
@@ -44,9 +40,9 @@ type lack struct {
 	leaf tlog.Hash
 }
 
-// compareStream holds the rows against LEDGER, where both still have them. It
-// decides only about records that no checkpoint proves: of the others the
-// stream may well have lost or reused sequences in a power cut.
+// compareStream holds the rows against LEDGER, where both still have them: also
+// those that a checkpoint covers, which proves that they were there when it was
+// signed, and not who put them there.
 func (r *run) compareStream(ctx context.Context) error {
 	if r.o.Stream == nil || !r.whole() {
 		return nil
@@ -58,6 +54,9 @@ func (r *run) compareStream(ctx context.Context) error {
 	s := &streamRun{run: r, at: at, oldest: ^uint64(0)}
 	r.report.Stream = &StreamResult{First: at.First, Last: at.Last}
 	if err := s.behind(ctx); err != nil {
+		return err
+	}
+	if err := s.misplaced(ctx); err != nil {
 		return err
 	}
 	var batch []message
@@ -92,11 +91,25 @@ func (s *streamRun) behind(ctx context.Context) error {
 	})
 }
 
-func (s *streamRun) compare(ctx context.Context, batch []message) error {
-	first, last := batch[0].seq, batch[len(batch)-1].seq
-	if first == s.at.First {
-		first = 0
+// misplaced finds rows behind the first that LEDGER still holds, that say that
+// they came from where it no longer holds anything, or from another making of it.
+func (s *streamRun) misplaced(ctx context.Context) error {
+	if s.at.First == 0 || s.at.First > s.at.Last {
+		return nil
 	}
+	rows, err := s.source.Misplaced(ctx, s.at.Epoch, s.at.First, maxStrays)
+	for _, x := range rows {
+		text := fmt.Sprintf("the row says that it came from sequence %d of LEDGER, and stands behind rows of sequence %d and later", x.StreamSeq, s.at.First)
+		if x.StreamEpoch != s.at.Epoch {
+			text = "the row says that it came from another making of LEDGER, and stands behind rows of this one"
+		}
+		s.differs(x, NotInStream, text)
+	}
+	return err
+}
+
+func (s *streamRun) compare(ctx context.Context, batch []message) error {
+	last := batch[len(batch)-1].seq
 	rows := map[uint64][]Record{}
 	err := s.source.BySequence(ctx, s.at.Epoch, batch[0].seq, last, func(x Record) error {
 		x.Body = bytes.Clone(x.Body)
@@ -120,6 +133,13 @@ func (s *streamRun) compare(ctx context.Context, batch []message) error {
 		alien = append(alien, xs...)
 	}
 	slices.SortFunc(alien, func(a, b Record) int { return int(a.Idx) - int(b.Idx) })
+	if len(alien) > 0 { // what the sink removed since the reading began is not missing
+		now, err := s.o.Stream.Extent(ctx)
+		if err != nil {
+			return err
+		}
+		alien = slices.DeleteFunc(alien, func(x Record) bool { return x.StreamSeq < now.First })
+	}
 	for _, x := range alien {
 		s.differs(x, NotInStream, fmt.Sprintf("LEDGER has no message at sequence %d, which the row says it came from", x.StreamSeq))
 	}
@@ -262,10 +282,8 @@ func (s *streamRun) differs(x Record, code Code, text string) {
 		return
 	}
 	if x.Idx < s.w.good {
-		if s.proven++; s.first == "" || x.Idx < s.firstIdx {
-			s.first, s.firstIdx = fmt.Sprintf("record %d: %s", x.Idx, text), x.Idx
-		}
-		return
+		text += ". It was there when the checkpoint over it was signed. Either LEDGER lost its end in a power cut (waybill doctor said stream_rewound then), or was altered, " +
+			"or somebody else than the sink put the row into the table: see the sink's log of that time (lost_tail, overtaken)"
 	}
 	s.found.add(Finding{Code: code, First: x.Idx, Last: x.Idx, Count: 1, ID: x.ID, Text: text})
 }
@@ -282,14 +300,6 @@ func (s *streamRun) say() {
 		p.Findings = append(p.Findings, f)
 	}
 	p.Dropped += s.found.Dropped
-	if s.proven > 0 {
-		records := "1 record that is signed, and of which LEDGER says otherwise"
-		if s.proven > 1 {
-			records = fmt.Sprintf("%d records that are signed, and of which LEDGER says otherwise; the first", s.proven)
-		}
-		p.Unproven = append(p.Unproven, fmt.Sprintf("who wrote %s: %s. Either LEDGER lost its end in a power cut, or was altered, or somebody else than the sink "+
-			"put it into the table before it was signed: see the sink's log of that time (ledger_stream.lost_tail, overtaken)", records, s.first))
-	}
 }
 
 // narrowed says what LEDGER shows of the first wrong record, which is first or

@@ -146,16 +146,21 @@ func (o *obligations) survey(alive bool, grace time.Duration, now time.Time) (De
 	var d Debts
 	var tasks []task
 	ms, late := now.UnixMilli(), now.Add(-grace).UnixMilli()
+	o.waiting = o.waiting[:0]
 	for k, e := range o.by {
 		if e.phase == open && (e.by != 0 && ms < e.at || e.by == 0 && late < e.at) {
 			d.Open++ // in time, as nearly all are
+			continue
+		}
+		if _, doubted := o.doubts[k]; doubted && e.phase != told {
+			o.waiting = append(o.waiting, k) // LEDGER is asked first
 			continue
 		}
 		o.add(&d, e, grace, now)
 		switch s := due(e, alive, now); s {
 		case nothing:
 		case forget:
-			delete(o.by, k)
+			o.forget(k)
 		default:
 			tasks = append(tasks, task{key: k, step: s, seq: e.last, by: promiseOf(e, alive).by})
 		}

@@ -162,7 +162,16 @@ func ReadDebts(ctx context.Context, js jetstream.JetStream, l Limits) (Debts, er
 		next = meta.Sequence.Stream + 1
 		owed.takeMessage(m.Data(), meta.Sequence.Stream)
 	}
-	return survey(), nil
+	d := survey()
+	if asked := owed.unsure(); len(asked) > 0 {
+		ended, err := askLedger(ctx, js, asked)
+		if err != nil {
+			return d, fmt.Errorf("whether %s again had ended before is not settled yet: %w", counted.Of(len(asked), "delivery that was stated", "deliveries that were stated"), err)
+		}
+		owed.answer(asked, ended)
+		d = survey()
+	}
+	return d, nil
 }
 
 // checks turn findings into one line for each thing that is looked at.

@@ -62,10 +62,14 @@ type entry struct {
 // obligations are what LEDGER says is owed: to receivers, and to people. They
 // belong to one goroutine.
 type obligations struct {
-	by map[key]entry
+	by      map[key]entry
+	doubts  map[key]int64 // of those: what may have ended before it was stated again; since when, Unix ms
+	waiting []key         // of those: what needed something at the last survey
 }
 
-func newObligations() *obligations { return &obligations{by: map[key]entry{}} }
+func newObligations() *obligations {
+	return &obligations{by: map[key]entry{}, doubts: map[key]int64{}}
+}
 
 // settle is how long after a record was made a verdict may be missing without
 // anything being wrong.
@@ -80,9 +84,18 @@ func (o *obligations) apply(r *record.Record, seq uint64) {
 	case record.Attempt:
 		o.attempted(r, seq)
 	case record.DeliveryCancelled:
-		delete(o.by, keyOf(aboutDelivery(r)))
-	case record.DeliveryDeadLetter, record.EventRejected:
+		o.forget(keyOf(aboutDelivery(r)))
+	case record.DeliveryDeadLetter:
+		_, known := o.by[keyOf(r.ID)]
 		o.ended(keyOf(r.ID), r, seq)
+		if !known {
+			o.doubtful(keyOf(r.ID), firstAt(r))
+		}
+	case record.EventRejected:
+		o.ended(keyOf(r.ID), r, seq)
+		if since, ok := late(r); ok {
+			o.doubtful(keyOf(r.ID), since)
+		}
 	case record.OperatorAction:
 		o.acted(r, seq)
 	case record.Escalation:
@@ -104,6 +117,9 @@ func (o *obligations) owed(r *record.Record, seq uint64) {
 		from = r.At
 	}
 	o.by[k] = openEntry(from, r, seq)
+	if since, ok := late(r); ok {
+		o.doubtful(k, since)
+	}
 }
 
 // openEntry is a delivery whose window began at from.
@@ -123,12 +139,13 @@ func (o *obligations) attempted(r *record.Record, seq uint64) {
 	e, ok := o.by[k]
 	if r.Decision == "delivered" {
 		if ok && e.phase != untold {
-			delete(o.by, k)
+			o.forget(k)
 		}
 		return
 	}
 	if !ok { // its record of being owed is no longer in LEDGER
 		e = openEntry(r.StartedAt, r, seq)
+		defer o.doubtful(k, r.StartedAt)
 	}
 	if e.phase != open {
 		return
@@ -145,7 +162,7 @@ func (o *obligations) attempted(r *record.Record, seq uint64) {
 func (o *obligations) ended(k key, r *record.Record, seq uint64) {
 	e, ok := o.by[k]
 	if ok && e.phase == told {
-		delete(o.by, k)
+		o.forget(k)
 		return
 	}
 	if !ok {
@@ -200,7 +217,7 @@ func (o *obligations) mark(k key, m uint8) {
 func (o *obligations) told(k key, r *record.Record, seq uint64) {
 	e, ok := o.by[k]
 	if ok && e.phase == untold {
-		delete(o.by, k)
+		o.forget(k)
 		return
 	}
 	if !ok {

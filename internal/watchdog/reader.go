@@ -52,6 +52,8 @@ type reader struct {
 	said     place
 	busy     map[key]struct{}  // tasks under way
 	again    map[key]attempted // tasks that failed
+	asking   bool              // LEDGER is being asked about what is in doubt
+	answers  chan asking
 }
 
 // attempted is a telling that failed, and when it is tried again.
@@ -62,7 +64,7 @@ type attempted struct {
 
 // follow reads LEDGER until ctx ends, opening it again whenever that ends.
 func (w *Watchdog) follow(ctx context.Context) error {
-	r := &reader{w: w, owed: newObligations(), busy: map[key]struct{}{}, again: map[key]attempted{}}
+	r := &reader{w: w, owed: newObligations(), busy: map[key]struct{}{}, again: map[key]attempted{}, answers: make(chan asking, 1)}
 	for ctx.Err() == nil {
 		if err := r.session(ctx); err != nil && ctx.Err() == nil {
 			w.log.Warn().Err(err).Msg("watchdog.ledger_lost")
@@ -111,7 +113,7 @@ func (r *reader) open(ctx context.Context) error {
 	info := s.CachedInfo()
 	epoch := info.Created.UnixNano()
 	if r.epoch != epoch || info.State.LastSeq+1 < r.next {
-		*r = reader{w: r.w, owed: newObligations(), epoch: epoch, busy: r.busy, again: map[key]attempted{}}
+		*r = reader{w: r.w, owed: newObligations(), epoch: epoch, busy: r.busy, again: map[key]attempted{}, asking: r.asking, answers: r.answers}
 		if r.next, err = r.w.begin(ctx, info); err != nil {
 			return err
 		}
@@ -199,6 +201,7 @@ func (r *reader) turn(ctx context.Context, away <-chan nats.Status) error {
 	r.w.debts.Store(&reading{debts, 0})
 	r.w.metrics.debts(debts)
 	r.give(tasks)
+	r.clear(ctx)
 	r.save(ctx)
 	return nil
 }

@@ -114,7 +114,9 @@ func TestOldMonthsAreRetiredByCommand(t *testing.T) {
 		return d.query("SELECT (SELECT max(size) FROM checkpoints) > max(idx) FROM records WHERE action = 'ledger.retired'") == "1"
 	})
 	says(run(0, "ledger", "verify", "--key", keys.Keys[0].Verifier), "GOOD: ", "retired      records 0 to 149, by ann@example.com on ", "retired      records 150 to 299, by ann@example.com on ")
-	says(run(0, "audit", "completeness"), "Balanced: nothing is unaccounted for.", "300 records of 2015-01 and 2015-03 were retired by ann@example.com")
+	// These records were stated by this test, of events that EVENTS never had: what is
+	// asked is what ClickHouse alone says.
+	says(run(0, "audit", "completeness", "--clickhouse", "clickhouse://default@"+d.ClickHouseNative+"/waybill"), "Balanced: nothing is unaccounted for.", "300 records of 2015-01 and 2015-03 were retired by ann@example.com")
 	says(run(1, "evidence", "export", "jan-3"), "event jan-3 is not in the ledger", "300 records of 2015-01 and 2015-03 were retired by ann@example.com")
 	says(run(1, "audit", "attempts", "jan-3"), "nothing is on record of event jan-3", "300 records of 2015-01 and 2015-03 were retired by ann@example.com")
 	file := filepath.Join(t.TempDir(), "new.json")

@@ -17,19 +17,32 @@ import (
 // silence is how long the server may take for the next message.
 const silence = 30 * time.Second
 
-// Checkpoints reads every checkpoint that the stream holds.
-func Checkpoints(ctx context.Context, js jetstream.JetStream) ([]verify.Published, error) {
+// Checkpoints reads every checkpoint that the stream holds, and says what is
+// known of the stream itself.
+func Checkpoints(ctx context.Context, js jetstream.JetStream) ([]verify.Published, *verify.Kept, error) {
+	kept := &verify.Kept{}
+	switch l, err := js.Stream(ctx, streams.Ledger); {
+	case err == nil:
+		kept.LedgerCreated = l.CachedInfo().Created
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, nil, fmt.Errorf("stream %s: %w", streams.Ledger, err)
+	}
 	stream, err := js.Stream(ctx, streams.Checkpoints)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		kept.Missing = true
+		return nil, kept, nil
+	}
 	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", streams.Checkpoints, err)
+		return nil, nil, fmt.Errorf("stream %s: %w", streams.Checkpoints, err)
 	}
 	state := stream.CachedInfo().State
+	kept.Created, kept.Messages = stream.CachedInfo().Created, state.Msgs
 	var out []verify.Published
 	err = read(ctx, js, streams.Checkpoints, state.FirstSeq, state.LastSeq, state.Msgs, func(_ uint64, at time.Time, body []byte) error {
 		out = append(out, verify.Published{Source: verify.FromStream, Note: string(body), At: at})
 		return nil
 	})
-	return out, err
+	return out, kept, err
 }
 
 // Ledger is the stream LEDGER. It implements verify.Stream.

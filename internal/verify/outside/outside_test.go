@@ -60,7 +60,7 @@ func TestTheStreamsAreReadToTheirEndAndNoFurther(t *testing.T) {
 	if err != nil || next != 501 {
 		t.Errorf("read up to %d: %v", next, err)
 	}
-	if all, err := outside.Checkpoints(ctx, js); err != nil || len(all) != 1 || all[0].Note != "note" || all[0].At.IsZero() {
+	if all, kept, err := outside.Checkpoints(ctx, js); err != nil || len(all) != 1 || kept.Missing || kept.Messages != 1 || kept.LedgerCreated.IsZero() || all[0].Note != "note" || all[0].At.IsZero() {
 		t.Errorf("checkpoints %+v, %v", all, err)
 	}
 }
