@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	var allow []string
+	var allow, nat64 []string
 	var name string
 	var concurrency int
 	var policy egress.Policy
@@ -44,6 +44,7 @@ Run any number beside each other.`,
 		HTTP: "127.0.0.1:8082",
 		Bind: func(f *pflag.FlagSet) {
 			f.StringSliceVar(&allow, "egress-allow", nil, "addresses that may be called although they are not public: CIDRs, comma-separated")
+			f.StringSliceVar(&nat64, "nat64-prefix", nil, "prefixes (IPv6 CIDR) of the NAT64 translators on the way out, comma-separated: an address behind one is what the IPv4 address in it is")
 			process.BindKeys(f, &keyFile, "one of the two is required")
 			proxyFlags.Bind(f)
 			redaction.Bind(f)
@@ -56,6 +57,9 @@ Run any number beside each other.`,
 			}
 			if policy, err = egress.ParseAllow(allow); err != nil {
 				return fmt.Errorf("--egress-allow: %w", err)
+			}
+			if policy, err = policy.WithNAT64(nat64); err != nil {
+				return fmt.Errorf("--nat64-prefix: %w", err)
 			}
 			if proxy, err = proxyFlags.Parse(policy); err != nil {
 				return err

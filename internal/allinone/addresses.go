@@ -26,6 +26,8 @@ type Addresses struct {
 	PID int `json:"pid"`
 	// EgressAllow are the networks that the dispatcher may call besides public ones.
 	EgressAllow []string `json:"egress_allow,omitempty"`
+	// NAT64 are the prefixes of translators on its way out.
+	NAT64 []string `json:"nat64_prefixes,omitempty"`
 	// SecretsKeyFile has the keys that endpoints' secrets are encrypted with;
 	// empty when they came from the environment.
 	SecretsKeyFile string `json:"secrets_key_file,omitempty"`

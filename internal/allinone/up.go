@@ -45,6 +45,7 @@ type Options struct {
 	ClickHouseDSN    string // Optional: an existing server instead of the embedded engine
 	Sync             Sync   // of the embedded NATS server
 	EgressAllow      []string
+	NAT64            []string
 	EgressProxy      process.Proxy
 	Redaction        process.Redaction // what of receivers' answers goes on record
 	RootCAs          *x509.CertPool    // Optional: verify the servers of escalation channels instead of the system's
@@ -98,6 +99,9 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 	policy, err := egress.ParseAllow(o.EgressAllow)
 	if err != nil {
 		return nil, process.Usagef("--egress-allow: %w", err)
+	}
+	if policy, err = policy.WithNAT64(o.NAT64); err != nil {
+		return nil, process.Usagef("--nat64-prefix: %w", err)
 	}
 	if err := o.Transparency.Check(); err != nil {
 		return nil, &process.UsageError{Err: err}
@@ -314,7 +318,7 @@ func (w *Waybill) fail(err error) {
 // announce writes the addresses where others look for them: last, so that
 // whoever reads them finds everything working.
 func (w *Waybill) announce() error {
-	w.addresses.PID, w.addresses.EgressAllow = os.Getpid(), w.egress.Allowed()
+	w.addresses.PID, w.addresses.EgressAllow, w.addresses.NAT64 = os.Getpid(), w.egress.Allowed(), w.egress.NAT64()
 	if err := WriteAddresses(w.data.join(AddressesName), w.addresses); err != nil {
 		return err
 	}

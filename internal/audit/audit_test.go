@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/audit"
+	"github.com/waybill-dev/waybill/internal/text"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -165,7 +166,7 @@ func TestCSVHoldsWholeRowsAndNoFormula(t *testing.T) {
 		if h[0] == '=' {
 			want = "'" + h
 		}
-		if got[i+1][column("event_id")] != want || got[i+1][column("started_at")] != "2026-11-02T12:00:00Z" || got[i+1][column("key_ids")] != "a b" {
+		if want = text.Lines(want); got[i+1][column("event_id")] != want || got[i+1][column("started_at")] != "2026-11-02T12:00:00Z" || got[i+1][column("key_ids")] != "a b" {
 			t.Errorf("row %d: %q", i, got[i+1])
 		}
 	}

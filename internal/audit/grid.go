@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/text"
 )
 
 // Grid is a table for people: the columns that tell the story.
@@ -337,13 +339,15 @@ func cell(v any) string {
 			return ""
 		}
 		b, _ := json.Marshal(x) // strings always encode
-		return string(b)
+		return string(text.JSON(b))
 	}
 	return fmt.Sprint(v)
 }
 
-// harmless keeps a spreadsheet from running what a receiver or producer wrote.
+// harmless keeps a spreadsheet from running what a receiver or producer wrote, and
+// a terminal from obeying it.
 func harmless(s string) string {
+	s = text.Lines(s)
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s
 	}

@@ -2,11 +2,14 @@ package audit
 
 import (
 	_ "embed" // report.html
+	"errors"
 	"html/template"
 	"io"
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/waybill-dev/waybill/internal/text"
 )
 
 //go:embed report.html
@@ -27,7 +30,7 @@ func sections() []section {
 // script, no style sheet, no font, no picture.
 func WriteHTML(w io.Writer, r Report) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
-		"when": When, "whenp": whenPtr, "took": Took, "n": thousands, "chart": DeliveryChart, "visible": visible,
+		"when": When, "whenp": whenPtr, "took": Took, "n": thousands, "chart": DeliveryChart, "visible": text.Line,
 		"attempts": AttemptGrid, "repetitions": RepetitionGrid, "failures": FailureGrid, "failureTotals": FailureTotalGrid, "signed": SignedGrid,
 		"days": DayGrid, "changes": ChangeGrid, "replays": ReplayGrid, "balances": BalanceGrid, "mismatches": MismatchGrid,
 		"sections": sections, "states": states, "question": questionOf, "heading": heading, "isNumber": isNumber, "isDate": isDate, "numeric": numeric,
@@ -40,21 +43,8 @@ func WriteHTML(w io.Writer, r Report) error {
 	if err != nil {
 		return err
 	}
-	return t.Execute(w, r)
-}
-
-// visible makes what a receiver or producer wrote safe to look at: characters
-// that reorder or hide text are shown as U+FFFD.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case r == '\u202f', r == '\u200d', unicode.IsPrint(r):
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
+	safe := text.NewWriter(w) // whatever field it is in
+	return errors.Join(t.Execute(safe, r), safe.Close())
 }
 
 // isNumber says which cells align to the right.

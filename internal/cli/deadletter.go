@@ -69,6 +69,11 @@ it, and how late it is. What the ledger knows lags behind by about a second.`,
 			if err != nil {
 				return err
 			}
+			if len(list) == 0 {
+				if err := tenantOnRecord(ctx, ctl, f.Tenant); err != nil {
+					return err
+				}
+			}
 			if err := printDeadLetters(s, out, list); err != nil {
 				return err
 			}

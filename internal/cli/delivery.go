@@ -56,6 +56,11 @@ func deliveryList(s stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(list) == 0 {
+				if err := tenantOnRecord(ctx, ctl, f.filter.Tenant); err != nil {
+					return err
+				}
+			}
 			if err := printDeliveries(s, out, list); err != nil {
 				return err
 			}

@@ -116,7 +116,11 @@ func printDelivery(w io.Writer, room int, d control.DeliveryDetails, now time.Ti
 		return err
 	}
 	if len(d.History) == 0 {
-		_, err := fmt.Fprintln(w, "\nno attempts are on record yet")
+		none := "\nno attempts are on record yet"
+		if d.State != control.StatePending {
+			none = "\nit ended without an attempt"
+		}
+		_, err := fmt.Fprintln(w, none)
 		return err
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
@@ -143,7 +147,8 @@ func stateText(d control.Delivery) string {
 // that the ledger lags behind.
 const overdue = 10 * time.Second
 
-// putOffText says what can be behind an attempt that is due and is not made.
+// putOffText says that an attempt is due and is not made. What holds it (a breaker, a
+// limit, an order, a key, a clock) only the dispatcher knows that has it in hand.
 func putOffText(d control.Delivery, now time.Time) string {
 	due := d.NextAttemptAt
 	if due.IsZero() {
@@ -152,7 +157,7 @@ func putOffText(d control.Delivery, now time.Time) string {
 	if d.State != control.StatePending || d.Attempts > 0 && d.NextAttemptAt.IsZero() || now.Sub(due) < overdue {
 		return ""
 	}
-	return now.Sub(due).Truncate(time.Second).String() + " past due: the endpoint keeps failing, is at its limit or keeps order"
+	return now.Sub(due).Truncate(time.Second).String() + " past due; what holds it is not on record: see waybill doctor"
 }
 
 func attemptTable(attempts []record.Record) *table {

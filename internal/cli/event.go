@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/text"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -223,7 +224,7 @@ func printEvent(s stdio, out format, e control.EventDetails) error {
 	}
 	switch {
 	case e.Event != nil:
-		_, err := fmt.Fprintf(s.out, "\n%s\n", printableLines(string(e.Event)))
+		_, err := fmt.Fprintf(s.out, "\n%s\n", text.Lines(string(e.Event)))
 		return err
 	case e.Missing != "":
 		_, err := fmt.Fprintf(s.out, "\n%s\n", printable(e.Missing))

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/payloadlint"
 	"github.com/waybill-dev/waybill/internal/process"
@@ -132,7 +133,7 @@ func (f *lintFlags) lookAtEvents(ctx context.Context, l *payloadlint.Lint, patte
 		}
 		at = meta.Sequence.Stream
 		tenant, eventType, err := streams.ParseEventSubject(m.Subject())
-		if err != nil || f.tenant != "" && tenant != f.tenant || !subscription.Match(pattern, eventType) {
+		if err != nil || f.tenant != "" && tenant != f.tenant || !subscription.Match(pattern, eventType) || eventType == control.TestType {
 			continue
 		}
 		if e, err := envelope.Parse(m.Data()); err == nil { // what is no event is on record as rejected

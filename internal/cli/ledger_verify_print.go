@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/text"
 	"github.com/waybill-dev/waybill/internal/verify"
 )
 
@@ -17,7 +18,7 @@ const shownFindings = 20
 // was checked against what, and what is not proven.
 func printVerified(w io.Writer, r verify.Report) error {
 	var b strings.Builder
-	line := func(format string, a ...any) { b.WriteString(printableLines(fmt.Sprintf(format, a...)) + "\n") }
+	line := func(format string, a ...any) { b.WriteString(text.Lines(fmt.Sprintf(format, a...)) + "\n") }
 	line("%s", ledgerVerdict(r))
 	if n := len(r.Findings); n > 0 {
 		line("\nWrong:")

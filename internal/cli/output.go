@@ -1,16 +1,17 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/pflag"
 
 	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/text"
 )
 
 // format is the value of -o.
@@ -29,10 +30,15 @@ func (f format) check() error {
 
 // printJSON writes v as people and jq read it; a nil slice MUST be made empty before.
 func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(text.JSON(b.Bytes()))
+	return err
 }
 
 // fields are "name  value" lines; those without a value are left out.
@@ -59,31 +65,12 @@ func (f fields) write(w io.Writer) error {
 	return err
 }
 
-// printable keeps text that a receiver or producer chose from steering the
-// terminal: control and format characters become U+FFFD, line breaks spaces.
+// printable is text that a receiver or producer chose, in a cell: see package text.
 func printable(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case r == '\u200d', unicode.IsPrint(r): // a joiner holds an emoji together
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
-}
-
-// printableLines is printable that keeps line breaks and tabs.
-func printableLines(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || r == '\u200d' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
+	return text.Line(s)
 }
 
 // clip shortens s to a display width.

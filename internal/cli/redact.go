@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/redact"
+	"github.com/waybill-dev/waybill/internal/text"
 )
 
 const redactExample = "waybill redact test --input answer.txt --redaction-policy redaction.json"
@@ -103,7 +104,7 @@ func printRedacted(s stdio, out format, r redactResult) error {
 	if out == "json" {
 		return printJSON(s.out, r)
 	}
-	if _, err := fmt.Fprintf(s.out, "%s\n\n", printableLines(strings.TrimSuffix(r.Kept, "\n"))); err != nil {
+	if _, err := fmt.Fprintf(s.out, "%s\n\n", text.Lines(strings.TrimSuffix(r.Kept, "\n"))); err != nil {
 		return err
 	}
 	t := table{header: []string{"REMOVED", "LOOKS LIKE", "AT BYTE", "BYTES"}}

@@ -27,6 +27,9 @@ func (t *target) withControl(ctx context.Context, do func(context.Context, *cont
 	if err != nil {
 		return process.Usagef("--egress-allow: %w", err)
 	}
+	if policy, err = policy.WithNAT64(at.nat64); err != nil {
+		return process.Usagef("--nat64-prefix: %w", err)
+	}
 	proxy, err := t.proxy.Parse(policy)
 	if err != nil {
 		return err

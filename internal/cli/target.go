@@ -30,6 +30,7 @@ type target struct {
 	clickhouse         string
 	data, addresses    string
 	egressAllow        []string
+	nat64              []string
 	proxy              process.Proxy     // channels that are tested are reached through it
 	redaction          process.Redaction // what of their words goes on record
 	caFile             string            // verifies the servers of channels that are tested
@@ -46,6 +47,7 @@ func (t *target) bindKeys(f *pflag.FlagSet) {
 // bindEgress is for commands that check an endpoint's URL.
 func (t *target) bindEgress(f *pflag.FlagSet) {
 	f.StringSliceVar(&t.egressAllow, "egress-allow", nil, "networks (CIDR) that the dispatchers may call (default: those of the running waybill up)")
+	f.StringSliceVar(&t.nat64, "nat64-prefix", nil, "prefixes (IPv6 CIDR) of the dispatchers' NAT64 translators (default: those of the running waybill up)")
 }
 
 // bind adds the flags.
@@ -67,12 +69,13 @@ type found struct {
 	natsURL, clickhouse string
 	how                 string // for errors: where the addresses come from
 	egressAllow         []string
+	nat64               []string
 	secretsKeyFile      string // of the running waybill up
 }
 
 // find decides what to connect to; nothing is connected yet.
 func (t *target) find() (found, error) {
-	out := found{natsURL: t.natsURL, clickhouse: t.clickhouse, how: "the flags", egressAllow: t.egressAllow}
+	out := found{natsURL: t.natsURL, clickhouse: t.clickhouse, how: "--nats-url", egressAllow: t.egressAllow, nat64: t.nat64}
 	if out.natsURL != "" && out.clickhouse != "" && t.secretsKeyFile != "" {
 		return out, nil
 	}
@@ -84,7 +87,12 @@ func (t *target) find() (found, error) {
 		}
 		return out, err
 	}
-	out.how = how
+	if out.natsURL == "" { // else it is from the flag
+		out.how = how
+	}
+	if len(out.nat64) == 0 {
+		out.nat64 = a.NAT64
+	}
 	if len(out.egressAllow) == 0 {
 		out.egressAllow = a.EgressAllow
 	}

@@ -38,6 +38,7 @@ func (f *upFlags) bind(flags *pflag.FlagSet, level string) {
 	flags.StringVar(&f.o.ClickHouseDSN, "clickhouse", "", "use this ClickHouse server instead of the embedded engine, clickhouse://user:password@host:9000/database")
 	flags.StringVar(&f.sync, "sync", "always", "when the embedded NATS server makes what it stored safe from a power cut: always, or every so often, such as 1s")
 	flags.StringSliceVar(&f.o.EgressAllow, "egress-allow", nil, "networks (CIDR) that may be called although they are private, loopback or otherwise special; repeatable, comma-separated")
+	flags.StringSliceVar(&f.o.NAT64, "nat64-prefix", nil, "prefixes (IPv6 CIDR) of the NAT64 translators on the way out, comma-separated: an address behind one is what the IPv4 address in it is")
 	flags.StringVar(&f.caFile, "ca-file", "", "certificates (PEM) that the servers of escalation channels are verified with, besides the system's")
 	f.o.EgressProxy.Bind(flags)
 	f.o.Redaction.Bind(flags)

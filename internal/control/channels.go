@@ -85,7 +85,7 @@ type CreatedChannel struct {
 
 // CreateChannel makes a channel. A webhook without a secret gets one.
 func (c *Control) CreateChannel(ctx context.Context, s ChannelSpec, actor string) (CreatedChannel, error) {
-	if err := errors.Join(checkActor(actor), checkReason(s.Reason, false)); err != nil {
+	if err := errors.Join(checkActor(actor), checkReason(s.Reason, false), checkDescription(&s.Description)); err != nil {
 		return CreatedChannel{}, rejected(err)
 	}
 	made := ""
@@ -159,7 +159,7 @@ func (c *Control) channel(ctx context.Context, name string) (channel.Channel, er
 
 // UpdateChannel changes what the patch names; it takes effect at the next try.
 func (c *Control) UpdateChannel(ctx context.Context, name string, p ChannelPatch, actor, reason string) (Channel, error) {
-	if err := errors.Join(checkActor(actor), checkReason(reason, false)); err != nil {
+	if err := errors.Join(checkActor(actor), checkReason(reason, false), checkDescription(p.Description)); err != nil {
 		return Channel{}, rejected(err)
 	}
 	if p == (ChannelPatch{}) {

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -26,6 +25,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/revision"
 	"github.com/waybill-dev/waybill/internal/sealed"
+	"github.com/waybill-dev/waybill/internal/text"
 	"github.com/waybill-dev/waybill/internal/version"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
@@ -130,6 +130,14 @@ func checkActor(actor string) error {
 	return checkText("actor", "say who does this", actor, maxActor, true)
 }
 
+// checkDescription looks at a description that is given; nil: none is.
+func checkDescription(s *string) error {
+	if s == nil {
+		return nil
+	}
+	return checkText("description", "", *s, maxReason, false)
+}
+
 func checkReason(reason string, required bool) error {
 	return checkText("reason", "say why; it is part of the record", reason, maxReason, required)
 }
@@ -140,8 +148,9 @@ func checkText(field, hint, s string, most int, required bool) error {
 		return invalid(field, "missing; %s", hint)
 	case len(s) > most:
 		return invalid(field, "%d bytes long; at most %d", len(s), most)
-	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }):
-		return invalid(field, "holds a control character or invalid UTF-8; use plain text on one line")
+	}
+	if wrong := text.Fault(s); wrong != "" {
+		return invalid(field, "holds %s, which nobody sees or which changes how the rest is read; use plain text on one line", wrong)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (c *Control) CreateEndpoint(ctx context.Context, spec EndpointSpec, actor s
 	if err := c.applyCredentials(spec.credentials(), &e); err != nil {
 		return WithSecret{}, err
 	}
-	if err := e.Validate(); err != nil {
+	if err := errors.Join(checkDescription(&e.Description), e.Validate()); err != nil {
 		return WithSecret{}, rejected(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -252,8 +252,14 @@ func (c *Control) change(ctx context.Context, id, actor, what, reason string, al
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	e, err := c.store.Update(ctx, id, actor, what, reason, func(e *registry.Endpoint) error {
+		before := e.Description
 		if err := alter(e); err != nil {
 			return err
+		}
+		if e.Description != before { // an older one stays as it is until somebody changes it
+			if err := checkDescription(&e.Description); err != nil {
+				return err
+			}
 		}
 		return rejected(e.Validate())
 	})

@@ -68,7 +68,7 @@ func orEmpty(list []string) []string {
 // CreateEscalationPolicy makes a policy of channels that exist. It counts from
 // the next dead letter on.
 func (c *Control) CreateEscalationPolicy(ctx context.Context, s EscalationPolicySpec, actor string) (EscalationPolicy, error) {
-	if err := errors.Join(checkActor(actor), checkReason(s.Reason, false)); err != nil {
+	if err := errors.Join(checkActor(actor), checkReason(s.Reason, false), checkDescription(&s.Description)); err != nil {
 		return EscalationPolicy{}, rejected(err)
 	}
 	p := escalation.Policy{Name: s.Name, Description: s.Description, Priority: s.Priority, Tenants: distinct(s.Tenants), Types: distinct(s.Types),
@@ -152,7 +152,7 @@ func stepsOf(steps []EscalationStep) (out []escalation.Step) {
 // UpdateEscalationPolicy changes what the patch names. It counts from the next
 // dead letter on; incidents under it go on as they began.
 func (c *Control) UpdateEscalationPolicy(ctx context.Context, name string, patch EscalationPolicyPatch, actor, reason string) (EscalationPolicy, error) {
-	if err := errors.Join(checkActor(actor), checkReason(reason, false)); err != nil {
+	if err := errors.Join(checkActor(actor), checkReason(reason, false), checkDescription(patch.Description)); err != nil {
 		return EscalationPolicy{}, rejected(err)
 	}
 	if patch == (EscalationPolicyPatch{}) {

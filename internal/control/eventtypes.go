@@ -38,7 +38,7 @@ type EventTypeSpec struct {
 // SetEventType sets what holds for a tenant's events of the types that pattern
 // matches, from the next event and the next attempt on. reason is optional.
 func (c *Control) SetEventType(ctx context.Context, tenant, pattern string, spec EventTypeSpec, actor, reason string) (EventType, error) {
-	if err := errors.Join(checkActor(actor), checkReason(reason, false)); err != nil {
+	if err := errors.Join(checkActor(actor), checkReason(reason, false), checkDescription(&spec.Description)); err != nil {
 		return EventType{}, rejected(err)
 	}
 	e := registry.EventType{Tenant: tenantOr(tenant), Pattern: pattern, Description: spec.Description,

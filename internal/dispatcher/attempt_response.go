@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waybill-dev/waybill/internal/redact"
+	"github.com/waybill-dev/waybill/internal/text"
 )
 
 const (
@@ -199,11 +200,11 @@ func keepHeaders(h http.Header, clean cleaner) map[string]string {
 	return kept
 }
 
-// printable makes text from a stranger safe to store and to show: valid UTF-8, no
-// control characters, redacted.
+// printable makes text from a stranger safe to store and to show: valid UTF-8,
+// nothing that package text does not show, redacted.
 func printable(s string, redact func([]byte) []byte) string {
 	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+		if !text.Shown(r) {
 			return ' '
 		}
 		return r

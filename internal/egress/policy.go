@@ -20,6 +20,7 @@ import (
 // address. A Policy is immutable and safe for concurrent use.
 type Policy struct {
 	allow []netip.Prefix // IPv4 prefixes are never in mapped form.
+	nat64 []netip.Prefix // Of the operator's translators.
 }
 
 // BlockedError says that an address may not be called, and why.
@@ -91,6 +92,12 @@ var shared = sync.OnceValue(newRegistry)
 func (p Policy) Check(a netip.Addr) error {
 	if !a.IsValid() {
 		return &BlockedError{Class: "invalid"}
+	}
+	if inner, ok := p.translated(a); ok {
+		if class := shared().classify(inner); class != "" && !p.permits(inner) && !p.permits(a) {
+			return &BlockedError{Addr: a, Class: "nat64_embedded_" + class}
+		}
+		return nil
 	}
 	class := shared().classify(a)
 	if class == "" || class != "zone" && p.permits(a.Unmap()) {

@@ -3,6 +3,7 @@ package evidence
 import (
 	"cmp"
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/text"
 )
 
 //go:embed page.html
@@ -80,7 +82,8 @@ func Page(w io.Writer, r *Report) error {
 	if err != nil {
 		return err
 	}
-	return t.Execute(w, pageOf(r))
+	safe := text.NewWriter(w) // what a record holds may also steer what is read, in whatever field it is
+	return errors.Join(t.Execute(safe, pageOf(r)), safe.Close())
 }
 
 func pageOf(r *Report) *page {

@@ -28,7 +28,7 @@ var (
 	wiring   = []string{"./internal/process", "./internal/teller", "./internal/allinone", "./cmd/..."}
 	// leaves are pure: values and functions that any package may use.
 	leaves = []string{"./internal/budget", "./internal/counted", "./internal/egress", "./internal/ids", "./internal/problem", "./internal/redact", "./internal/retry",
-		"./internal/subscription", "./internal/version"}
+		"./internal/subscription", "./internal/text", "./internal/version"}
 )
 
 // ImportRules of the project.

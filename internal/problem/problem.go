@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/text"
 )
 
 // ContentType of a problem document.
@@ -77,7 +79,7 @@ func write(w http.ResponseWriter, contentType string, status int, v any) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	w.Write(append(b, '\n')) // a client that went away is told nothing
+	w.Write(append(text.JSON(b), '\n')) // a client that went away is told nothing
 }
 
 // NotFound answers every path that nothing else does.

@@ -24,7 +24,7 @@ import (
 // Flags are those of a program that tells people. Bind adds them, Check reads
 // them; what follows is valid after that.
 type Flags struct {
-	allow                       []string
+	allow, nat64                []string
 	name, link, caFile, keyFile string
 	proxyFlags                  process.Proxy
 	redaction                   process.Redaction
@@ -39,6 +39,7 @@ type Flags struct {
 // Bind adds the flags; program is what the program is called.
 func (t *Flags) Bind(f *pflag.FlagSet, program string) {
 	f.StringSliceVar(&t.allow, "egress-allow", nil, "addresses that may be called although they are not public: CIDRs, comma-separated")
+	f.StringSliceVar(&t.nat64, "nat64-prefix", nil, "prefixes (IPv6 CIDR) of the NAT64 translators on the way out, comma-separated: an address behind one is what the IPv4 address in it is")
 	t.proxyFlags.Bind(f)
 	t.redaction.BindPolicy(f)
 	process.BindKeys(f, &t.keyFile, "one of the two is required")
@@ -51,6 +52,9 @@ func (t *Flags) Bind(f *pflag.FlagSet, program string) {
 func (t *Flags) Check() (err error) {
 	if t.policy, err = egress.ParseAllow(t.allow); err != nil {
 		return fmt.Errorf("--egress-allow: %w", err)
+	}
+	if t.policy, err = t.policy.WithNAT64(t.nat64); err != nil {
+		return fmt.Errorf("--nat64-prefix: %w", err)
 	}
 	if t.proxy, err = t.proxyFlags.Parse(t.policy); err != nil {
 		return err

@@ -150,6 +150,7 @@ func (p *parser) eventMember(key []byte) (err error) {
 		if err = p.once(keyTimestamp, "timestamp"); err == nil {
 			if p.e.RawTimestamp, err = p.textOf("timestamp", ""); err == nil {
 				p.e.Timestamp, err = parseTime("timestamp", p.e.RawTimestamp)
+				p.e.RawTimestamp = strings.ToUpper(p.e.RawTimestamp) // t and z, which not every receiver reads
 			}
 		}
 	case "deliver_by":

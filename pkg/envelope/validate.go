@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"fmt"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -181,20 +182,36 @@ func validateData(b []byte) error {
 	return nil
 }
 
-// parseTime reads s by the letter of RFC 3339. Package time alone would also
-// take one-digit hours, a comma before the fraction and offsets of a day.
+// parseTime reads s by the letter of RFC 3339, which lets t and z be in lower case.
+// Package time alone would also take one-digit hours, a comma before the fraction
+// and offsets of a day. A leap second is refused: no time of ours has one.
 func parseTime(field, s string) (time.Time, error) {
 	if len(s) > maxTimeBytes {
 		return time.Time{}, fieldErrorf(field, "%d characters long; at most %d", len(s), maxTimeBytes)
 	}
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil || !isRFC3339(s) {
+	upper := strings.ToUpper(s)
+	t, err := time.Parse(time.RFC3339, upper)
+	if err != nil && leapSecond(upper) {
+		return time.Time{}, fieldErrorf(field, "a leap second cannot be put on record: %q; give the second before or after it", s)
+	}
+	if err != nil || !isRFC3339(upper) {
 		return time.Time{}, fieldErrorf(field, "not an RFC 3339 time: %q", s)
 	}
 	if err := checkYear(field, t); err != nil {
 		return time.Time{}, err
 	}
 	return t, nil
+}
+
+// leapSecond reports whether s is a time but for its second, which is the 60th.
+func leapSecond(s string) bool {
+	const second = len("2006-01-02T15:04:")
+	if len(s) < second+2 || s[second:second+2] != "60" {
+		return false
+	}
+	before := s[:second] + "59" + s[second+2:]
+	_, err := time.Parse(time.RFC3339, before)
+	return err == nil && isRFC3339(before)
 }
 
 // isRFC3339 checks the form that package time leaves open: every digit in its
