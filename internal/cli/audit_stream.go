@@ -87,7 +87,7 @@ func (s *streamSide) compareLedger(ctx context.Context, db *ledger.DB) (found []
 	}
 	defer it.Stop()
 	for from := sum.FirstSeq; from <= sum.LastSeq; {
-		batch, err := readStated(ctx, it, streams.ReadFrom(js, streams.Ledger), sum.LastSeq)
+		batch, err := readStated(ctx, it, streams.ReadFrom(s.js, streams.Ledger), sum.LastSeq)
 		if err != nil {
 			return nil, sum, fmt.Errorf("reading %s: %w", streams.Ledger, err)
 		}
