@@ -214,7 +214,7 @@ func DayGrid(rows []Day) Grid {
 // ChangeGrid shows changes of the configuration.
 func ChangeGrid(rows []Change) Grid {
 	g := Grid{Header: []string{"AT (UTC)", "WHO", "WHAT", "ACTION", "ABOUT", "REASON"},
-		Wide: []string{"WHAT", "REASON"}, Clip: []string{"WHO", "ABOUT", "REASON"}}
+		Wide: []string{"WHAT", "REASON", "WHO"}, Clip: []string{"WHO", "ACTION", "REASON"}}
 	for _, r := range rows {
 		about := strings.TrimSpace(r.EndpointID + " " + r.Subject)
 		if hold := r.Settings["hold"]; hold != "" {
