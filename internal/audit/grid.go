@@ -105,7 +105,7 @@ func RepetitionGrid(rows []Repetition) Grid {
 			checked = whenOf(r.ConformanceAt) + " " + r.ConformanceOutcome
 		}
 		g.add(r.EventID, r.EndpointID, when(r.FirstAt), number(r.Requests), number(r.MayHaveArrived), number(r.Delivered), number(r.AfterSuccess), number(r.AfterSuccessByReplay), checked)
-		g.note(strings.Join(r.Repeats, "; "))
+		g.note(strings.Join(grouped(r.Repeats), "; "))
 	}
 	return g
 }

@@ -294,7 +294,7 @@ func (t *table) hoist(p *page) {
 		widest := 0
 		for i := 1; i < len(p.widths); i++ {
 			prose := t.flow && i == len(p.widths)-1
-			if !prose && p.constant(i) && (widest == 0 || p.widths[i] > p.widths[widest]) {
+			if !prose && p.widths[i] <= t.room-20 && p.constant(i) && (widest == 0 || p.widths[i] > p.widths[widest]) {
 				widest = i
 			}
 		}

@@ -35,6 +35,7 @@ func TestTheCommandLineAnswersInTheShapeOfTheAPI(t *testing.T) {
 	var e, rejecting endpoint
 	d.do("", &e, "endpoint", "create", "--url", good, "--types", "order.*")
 	d.do("", &rejecting, "endpoint", "create", "--url", bad, "--types", "order.*")
+	d.do("", new(any), "endpoint", "rotate-secret", rejecting.ID) // as the other one's is below
 	d.do("", new(any), "channel", "create", "oncall", "--kind", "webhook", "--url", good)
 	d.do("", new(any), "escalation-policy", "create", "all", "--step", "0s:oncall")
 	d.do("", new(any), "event-type", "set", "lab.>", "--deliver-within", "2m")
@@ -109,7 +110,7 @@ func TestTheCommandLineAnswersInTheShapeOfTheAPI(t *testing.T) {
 		{"DELETE /v1/event-types/{pattern}", "/v1/event-types/lab.%3E?reason=r", "", nil},
 		{"DELETE /v1/endpoints/{id}", "/v1/endpoints/" + e.ID + "?reason=r", "", []string{"endpoint", "delete", rejecting.ID, "--reason", "r"}},
 		{"POST /v1/events", "", `{"id":"s-1","type":"a","timestamp":"2026-08-19T15:10:00Z","data":1}`, []string{"event", "publish", "--id", "s-2", "--type", "a", "--data", "1"}},
-		{"POST /v1/events", "", `[{"id":"m-1","type":"a","timestamp":"2026-08-19T15:10:00Z","data":1}]`, []string{"event", "publish", "--ndjson", "--data", `{"id":"m-2","type":"a","timestamp":"2026-08-19T15:10:00Z","data":1}`}},
+		{"POST /v1/events", "", `{"id":"m-1","type":"a","timestamp":"2026-08-19T15:10:00Z","data":1}` + "\n", []string{"event", "publish", "--ndjson", "--data", `{"id":"m-2","type":"a","timestamp":"2026-08-19T15:10:00Z","data":1}`}},
 	}
 	asked := map[string]bool{}
 	for _, w := range twins {
@@ -153,6 +154,9 @@ func (d *deployment) compare(w twin) {
 	}
 	if w.body != "" {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if strings.HasSuffix(w.body, "\n") {
+		req.Header.Set("Content-Type", "application/x-ndjson")
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
