@@ -14,12 +14,6 @@ const (
 	maxEndpoints     = 1000
 )
 
-// endpointList is one page of endpoints, oldest first.
-type endpointList struct {
-	Endpoints []control.Endpoint `json:"endpoints"`
-	Next      string             `json:"next,omitempty"` // cursor of the next page
-}
-
 func (a *API) listEndpoints(_ http.ResponseWriter, r *http.Request) (int, any, error) {
 	q := parameters(r, "tenant", "deleted", "cursor", "limit")
 	filter := control.EndpointFilter{Tenant: q.text("tenant"), Deleted: q.flag("deleted")}
@@ -42,7 +36,7 @@ func (a *API) listEndpoints(_ http.ResponseWriter, r *http.Request) (int, any, e
 	if found {
 		first++
 	}
-	page := endpointList{Endpoints: all[first:min(first+limit, len(all))]}
+	page := control.EndpointList{Endpoints: all[first:min(first+limit, len(all))]}
 	if first+limit < len(all) {
 		page.Next = all[first+limit-1].ID
 	}

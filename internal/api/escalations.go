@@ -13,7 +13,7 @@ func (a *API) listChannels(_ http.ResponseWriter, r *http.Request) (int, any, er
 		return 0, nil, err
 	}
 	list, err := a.c.Channels(r.Context())
-	return http.StatusOK, map[string]any{"channels": list}, err
+	return http.StatusOK, control.ChannelList{Channels: list}, err
 }
 
 func (a *API) createChannel(w http.ResponseWriter, r *http.Request) (int, any, error) {
@@ -68,12 +68,6 @@ func (a *API) testChannel(w http.ResponseWriter, r *http.Request) (int, any, err
 	return http.StatusOK, result, err
 }
 
-// policyList holds a warning where nobody would be told of a dead letter.
-type policyList struct {
-	Policies []control.EscalationPolicy `json:"escalation_policies"`
-	Warning  string                     `json:"warning,omitempty"`
-}
-
 func (a *API) listPolicies(_ http.ResponseWriter, r *http.Request) (int, any, error) {
 	q := parameters(r)
 	if err := q.failed(); err != nil {
@@ -83,7 +77,7 @@ func (a *API) listPolicies(_ http.ResponseWriter, r *http.Request) (int, any, er
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, policyList{list, control.Uncovered(list)}, nil
+	return http.StatusOK, control.EscalationPolicyList{Policies: list, Warning: control.Uncovered(list)}, nil
 }
 
 func (a *API) createPolicy(w http.ResponseWriter, r *http.Request) (int, any, error) {
@@ -136,7 +130,7 @@ func (a *API) listEscalations(_ http.ResponseWriter, r *http.Request) (int, any,
 		return 0, nil, err
 	}
 	list, err := a.c.Escalations(r.Context(), filter)
-	return http.StatusOK, map[string]any{"escalations": list}, err
+	return http.StatusOK, control.EscalationList{Escalations: list}, err
 }
 
 func (a *API) getEscalation(_ http.ResponseWriter, r *http.Request) (int, any, error) {

@@ -6,18 +6,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/control"
 )
 
-// eventTypeList is everything that is set, in the order in which patterns win.
-type eventTypeList struct {
-	EventTypes []control.EventType `json:"event_types"`
-}
-
 func (a *API) listEventTypes(_ http.ResponseWriter, r *http.Request) (int, any, error) {
 	q := parameters(r, "tenant")
 	if err := q.failed(); err != nil {
 		return 0, nil, err
 	}
 	list, err := a.c.EventTypes(r.Context(), q.text("tenant"))
-	return http.StatusOK, eventTypeList{list}, err
+	return http.StatusOK, control.EventTypeList{EventTypes: list}, err
 }
 
 func (a *API) getEventType(_ http.ResponseWriter, r *http.Request) (int, any, error) {

@@ -107,7 +107,7 @@ func RepetitionGrid(rows []Repetition) Grid {
 			checked = whenOf(r.ConformanceAt) + " " + r.ConformanceOutcome
 		}
 		g.add(r.EventID, r.EndpointID, when(r.FirstAt), number(r.Requests), number(r.MayHaveArrived), number(r.Delivered), number(r.AfterSuccess), number(r.AfterSuccessByReplay), checked)
-		g.note(strings.Join(r.Repeats, "; "))
+		g.note(strings.Join(grouped(r.Repeats), "; "))
 	}
 	return g
 }
@@ -216,7 +216,7 @@ func DayGrid(rows []Day) Grid {
 // ChangeGrid shows changes of the configuration.
 func ChangeGrid(rows []Change) Grid {
 	g := Grid{Header: []string{"AT (UTC)", "WHO", "WHAT", "ACTION", "ABOUT", "REASON"},
-		Wide: []string{"WHAT", "REASON"}, Clip: []string{"WHO", "ABOUT", "REASON"}}
+		Wide: []string{"WHAT", "REASON", "WHO"}, Clip: []string{"WHO", "ACTION", "REASON"}}
 	for _, r := range rows {
 		about := strings.TrimSpace(r.EndpointID + " " + r.Subject)
 		if hold := r.Settings["hold"]; hold != "" {

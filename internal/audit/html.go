@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/waybill-dev/waybill/internal/paper"
 	"github.com/waybill-dev/waybill/internal/text"
 )
 
@@ -34,9 +35,14 @@ func WriteHTML(w io.Writer, r Report) error {
 		"attempts": AttemptGrid, "repetitions": RepetitionGrid, "failures": FailureGrid, "failureTotals": FailureTotalGrid, "signed": SignedGrid,
 		"days": DayGrid, "changes": ChangeGrid, "replays": ReplayGrid, "balances": BalanceGrid, "mismatches": MismatchGrid,
 		"sections": sections, "states": states, "question": questionOf, "heading": heading, "isNumber": isNumber, "isDate": isDate, "numeric": numeric,
-		"date":        func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
-		"more":        func(n uint64, query string) map[string]any { return map[string]any{"N": n, "Query": query} },
-		"grid":        func(caption string, g Grid) map[string]any { return map[string]any{"Caption": caption, "Grid": g} },
+		"date":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
+		"more":    func(n uint64, query string) map[string]any { return map[string]any{"N": n, "Query": query} },
+		"grid":    printedGrid,
+		"reasons": RepeatTotalGrid,
+		"isID":    isID,
+		"printed": func(r Report) template.CSS {
+			return paper.Style(paper.Margins{Title: "Waybill audit report", Made: "made " + r.Made.UTC().Format("2006-01-02 15:04 UTC"), Of: r.Filter.String()})
+		},
 		"replayQuery": func(f Filter) string { return strings.Replace(query("replays", f), " at ", " requested_at ", -1) },
 		"changeQuery": func(f Filter) string { return query("audit_changes", f) },
 	}).Parse(reportTemplate)
@@ -45,6 +51,23 @@ func WriteHTML(w io.Writer, r Report) error {
 	}
 	safe := text.NewWriter(w) // whatever field it is in
 	return errors.Join(t.Execute(safe, r), safe.Close())
+}
+
+// printedRows is how many rows of a list are printed: who wants the rest asks for
+// it as JSON or CSV, and nobody reads page after page of the same.
+const printedRows = 40
+
+// printedGrid is a grid as the template prints it.
+func printedGrid(caption string, g Grid) map[string]any {
+	left := max(len(g.Rows)-printedRows, 0)
+	g.Rows = g.Rows[:len(g.Rows)-left]
+	return map[string]any{"Caption": caption, "Grid": g, "Left": uint64(left)}
+}
+
+// isID says which cells are never broken: an id that is broken cannot be found.
+func isID(s string) bool {
+	prefix, rest, ok := strings.Cut(s, "_")
+	return ok && len(s) <= 34 && len(prefix) <= 5 && rest != "" && !strings.ContainsAny(s, " …")
 }
 
 // isNumber says which cells align to the right.

@@ -123,7 +123,7 @@ func channelList(s stdio) *cobra.Command {
 
 func printChannels(s stdio, out format, list []control.Channel) error {
 	if out == "json" {
-		return printJSON(s.out, list)
+		return printJSON(s.out, control.ChannelList{Channels: append([]control.Channel{}, list...)})
 	}
 	t := table{header: []string{"NAME", "KIND", "SENDS TO", "RECEIVERS", "DESCRIPTION"},
 		wide: []string{"DESCRIPTION", "RECEIVERS"}, clip: []string{"SENDS TO", "DESCRIPTION"}}

@@ -65,19 +65,19 @@ it, and how late it is. What the ledger knows lags behind by about a second.`,
 			return err
 		}
 		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			list, more, err := collectDeadLetters(ctx, ctl, f, limit)
+			page, err := collectDeadLetters(ctx, ctl, f, limit)
 			if err != nil {
 				return err
 			}
-			if len(list) == 0 {
+			if len(page.DeadLetters) == 0 {
 				if err := tenantOnRecord(ctx, ctl, f.Tenant); err != nil {
 					return err
 				}
 			}
-			if err := printDeadLetters(s, out, list); err != nil {
+			if err := printDeadLetters(s, out, page); err != nil {
 				return err
 			}
-			if more && out != "json" {
+			if page.Next != "" && out != "json" {
 				_, err = fmt.Fprintf(s.err, "there are more; see them with a higher --limit (now %d) or --until\n", limit)
 			}
 			return err
@@ -86,31 +86,29 @@ it, and how late it is. What the ledger knows lags behind by about a second.`,
 	return c
 }
 
-// collectDeadLetters reads pages until there are enough: a page may be short.
-func collectDeadLetters(ctx context.Context, ctl *control.Control, f control.DeadLetterFilter, limit int) (list []control.DeadLetter, more bool, err error) {
-	list, cursor := []control.DeadLetter{}, ""
+// collectDeadLetters reads pages until there are as many as limit says: a page
+// may be short.
+func collectDeadLetters(ctx context.Context, ctl *control.Control, f control.DeadLetterFilter, limit int) (control.DeadLetterPage, error) {
+	out := control.DeadLetterPage{DeadLetters: []control.DeadLetter{}}
 	for {
-		page, err := ctl.DeadLetters(ctx, f, cursor, control.MaxPage)
+		page, err := ctl.DeadLetters(ctx, f, out.Next, limit-len(out.DeadLetters))
 		if err != nil {
-			return nil, false, err
+			return out, err
 		}
-		list = append(list, page.DeadLetters...)
-		if len(list) > limit {
-			return list[:limit], true, nil
-		}
-		if cursor = page.Next; cursor == "" {
-			return list, false, nil
+		out.DeadLetters, out.Next = append(out.DeadLetters, page.DeadLetters...), page.Next
+		if out.Next == "" || len(out.DeadLetters) >= limit {
+			return out, nil
 		}
 	}
 }
 
-func printDeadLetters(s stdio, out format, list []control.DeadLetter) error {
+func printDeadLetters(s stdio, out format, page control.DeadLetterPage) error {
 	if out == "json" {
-		return printJSON(s.out, list)
+		return printJSON(s.out, page)
 	}
 	t := table{header: []string{"EVENT", "ENDPOINT", "REASON", "ENDED AT", "TOLD", "OWNER", "RESOLUTION", "OPEN FOR", "LATE BY"},
 		wide: []string{"ENDED AT", "LATE BY", "OWNER", "TOLD", "OPEN FOR", "RESOLUTION"}, clip: []string{"REASON", "OWNER"}}
-	for _, d := range list {
+	for _, d := range page.DeadLetters {
 		late := ""
 		if d.LateBy > 0 {
 			late = d.LateBy.String()

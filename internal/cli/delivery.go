@@ -52,19 +52,19 @@ func deliveryList(s stdio) *cobra.Command {
 			return err
 		}
 		return t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			list, more, err := f.collect(ctx, ctl)
+			page, err := f.collect(ctx, ctl)
 			if err != nil {
 				return err
 			}
-			if len(list) == 0 {
+			if len(page.Deliveries) == 0 {
 				if err := tenantOnRecord(ctx, ctl, f.filter.Tenant); err != nil {
 					return err
 				}
 			}
-			if err := printDeliveries(s, out, list); err != nil {
+			if err := printDeliveries(s, out, page); err != nil {
 				return err
 			}
-			if more && out != "json" {
+			if page.Next != "" && out != "json" {
 				_, err = fmt.Fprintf(s.err, "there are more; see them with a higher --limit (now %d)\n", f.limit)
 			}
 			return err
@@ -116,33 +116,29 @@ func moments(flag, s string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// collect reads pages until there are enough.
-func (f *listFlags) collect(ctx context.Context, ctl *control.Control) (list []control.Delivery, more bool, err error) {
-	list, cursor := []control.Delivery{}, ""
+// collect reads pages until there are as many as --limit says; Next of what it
+// returns is where more begin.
+func (f *listFlags) collect(ctx context.Context, ctl *control.Control) (control.DeliveryPage, error) {
+	out := control.DeliveryPage{Deliveries: []control.Delivery{}}
 	for {
-		page, err := ctl.Deliveries(ctx, f.filter, cursor, min(f.limit+1, control.MaxPage))
+		page, err := ctl.Deliveries(ctx, f.filter, out.Next, min(f.limit-len(out.Deliveries), control.MaxPage))
 		if err != nil {
-			return nil, false, err
+			return out, err
 		}
-		for _, d := range page.Deliveries {
-			if len(list) == f.limit {
-				return list, true, nil
-			}
-			list = append(list, d)
-		}
-		if cursor = page.Next; cursor == "" {
-			return list, false, nil
+		out.Deliveries, out.Next = append(out.Deliveries, page.Deliveries...), page.Next
+		if out.Next == "" || len(out.Deliveries) >= f.limit {
+			return out, nil
 		}
 	}
 }
 
-func printDeliveries(s stdio, out format, list []control.Delivery) error {
+func printDeliveries(s stdio, out format, page control.DeliveryPage) error {
 	if out == "json" {
-		return printJSON(s.out, list)
+		return printJSON(s.out, page)
 	}
 	t := table{header: []string{"EVENT", "ENDPOINT", "TYPE", "STATE", "ATTEMPTS", "OWED AT", "REASON"},
 		wide: []string{"OWED AT", "TYPE", "ATTEMPTS", "REASON"}, clip: []string{"TYPE", "REASON"}}
-	for _, d := range list {
+	for _, d := range page.Deliveries {
 		t.add(d.EventID, d.EndpointID, clip(d.EventType, 30), d.State, strconv.Itoa(d.Attempts), moment(d.OwedAt), d.Reason)
 	}
 	return t.show(s, out, "no deliveries match")
@@ -180,7 +176,7 @@ Exit status 1 when that takes longer than --timeout.`,
 			if err != nil {
 				return err
 			}
-			return printDeliveries(s, f.out, list)
+			return printDeliveries(s, f.out, control.DeliveryPage{Deliveries: list})
 		})
 	}
 	return c
@@ -217,9 +213,11 @@ func ended(ctx context.Context, ctl *control.Control, event string) (list []cont
 		return nil, "", err
 	}
 	f := listFlags{filter: control.DeliveryFilter{EventID: event}, limit: 100_000}
-	if list, _, err = f.collect(ctx, ctl); err != nil {
+	page, err := f.collect(ctx, ctl)
+	if err != nil {
 		return nil, "", err
 	}
+	list = page.Deliveries
 	pending := 0
 	for _, d := range list {
 		if d.State == control.StatePending {

@@ -21,7 +21,7 @@ func deliveryShow(s stdio) *cobra.Command {
 	var endpoint string
 	c := &cobra.Command{
 		Use: "show EVENT", Short: "Show every attempt made for an event",
-		Long:    "Show the deliveries of an event, each with all attempts on record. As JSON: a list, or with --endpoint that one delivery.",
+		Long:    "Show the deliveries of an event, each with all attempts on record. As JSON: {\"deliveries\":[…]}, or with --endpoint that one delivery.",
 		Example: "  waybill delivery show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K\n  waybill delivery show order-17 --endpoint ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K -o json",
 		Args:    process.OneArg("event id", "waybill delivery show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
@@ -58,11 +58,12 @@ const maxShown = 200
 
 func showAll(ctx context.Context, ctl *control.Control, s stdio, out format, event string) error {
 	f := listFlags{filter: control.DeliveryFilter{EventID: event}, limit: maxShown}
-	list, more, err := f.collect(ctx, ctl)
+	page, err := f.collect(ctx, ctl)
 	if err != nil {
 		return err
 	}
-	if more {
+	list := page.Deliveries
+	if page.Next != "" {
 		return process.Usagef("event %s has more than %d deliveries; name one with --endpoint, or see: waybill delivery list --event %s", event, maxShown, event)
 	}
 	if len(list) == 0 { // says whether it is unknown or was owed to nobody
@@ -71,7 +72,7 @@ func showAll(ctx context.Context, ctl *control.Control, s stdio, out format, eve
 			return err
 		}
 		if e.Endpoints == 0 && out == "json" {
-			return printJSON(s.out, []control.DeliveryDetails{})
+			return printJSON(s.out, control.DeliveryDetailList{Deliveries: []control.DeliveryDetails{}})
 		}
 		if e.Endpoints > 0 {
 			return fmt.Errorf("event %s is owed to %s, and that is not in the ledger yet; try again in a moment", event, counted.Of(e.Endpoints, "endpoint", "endpoints"))
@@ -87,7 +88,7 @@ func showAll(ctx context.Context, ctl *control.Control, s stdio, out format, eve
 		all = append(all, details)
 	}
 	if out == "json" {
-		return printJSON(s.out, all)
+		return printJSON(s.out, control.DeliveryDetailList{Deliveries: all})
 	}
 	for i, d := range all {
 		if i > 0 {

@@ -88,10 +88,11 @@ func (d *demo) tally(ctx context.Context, r *receiver) (tally, error) {
 func (d *demo) look(shown control.DeliveryDetails) {
 	a := d.w.Addresses()
 	d.say("\n5. Look further:\n")
-	d.say("   waybill delivery list --data-dir %s --state dead_lettered", d.w.Data())
-	d.say("   waybill delivery show --data-dir %s %s", d.w.Data(), shown.EventID)
-	d.say("   waybill audit completeness --data-dir %s", d.w.Data())
-	d.say("   waybill ledger verify --data-dir %s", d.w.Data())
+	self := calledAs()
+	d.say("   %s delivery list --data-dir %s --state dead_lettered", self, d.w.Data())
+	d.say("   %s delivery show --data-dir %s %s", self, d.w.Data(), shown.EventID)
+	d.say("   %s audit completeness --data-dir %s", self, d.w.Data())
+	d.say("   %s ledger verify --data-dir %s", self, d.w.Data())
 	d.say("   curl 'http://%s/v1/deliveries/%s?endpoint=%s'", a.HTTP, shown.EventID, shown.EndpointID)
 	if a.ClickHouseHTTP != "" {
 		d.say("   %s", curl(a.ClickHouseHTTP,

@@ -239,16 +239,9 @@ func firstError(errs ...error) error {
 
 func typesText(types []string) string { return strings.Join(types, ", ") }
 
-// shownOnce is how create and rotate-secret print a secret as JSON.
-type shownOnce struct {
-	control.Endpoint
-	Secret string `json:"secret"`
-	KeyID  string `json:"key_id"`
-}
-
 func printSecret(s stdio, out format, made control.WithSecret) error {
 	if out == "json" {
-		return printJSON(s.out, shownOnce{made.Endpoint, made.Secret, made.KeyID})
+		return printJSON(s.out, made)
 	}
 	if err := printEndpoint(s, out, made.Endpoint); err != nil {
 		return err

@@ -18,7 +18,7 @@ func endpointList(s stdio) *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List endpoints",
 		Long:    "List endpoints, the oldest first.",
-		Example: "  waybill endpoint list --tenant acme\n  waybill endpoint list -o json | jq -r '.[].id'",
+		Example: "  waybill endpoint list --tenant acme\n  waybill endpoint list -o json | jq -r '.endpoints[].id'",
 	}
 	f.bind(c.Flags())
 	c.Flags().StringVar(&filter.Tenant, "tenant", "", "of this tenant only")
@@ -56,7 +56,7 @@ func endpointShow(s stdio) *cobra.Command {
 
 func printEndpoints(s stdio, out format, list []control.Endpoint) error {
 	if out == "json" {
-		return printJSON(s.out, append([]control.Endpoint{}, list...))
+		return printJSON(s.out, control.EndpointList{Endpoints: append([]control.Endpoint{}, list...)})
 	}
 	t := table{header: []string{"ENDPOINT", "TENANT", "STATE", "TYPES", "URL"},
 		wide: []string{"TENANT"}, clip: []string{"TYPES", "URL"}}

@@ -52,7 +52,7 @@ for all others.`,
 				return err
 			}
 			if f.out == "json" {
-				return printJSON(s.out, list)
+				return printJSON(s.out, control.EscalationList{Escalations: list})
 			}
 			if err := printEscalations(s, f.out, list); err != nil {
 				return err

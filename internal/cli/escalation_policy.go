@@ -218,7 +218,7 @@ func printPolicy(s stdio, out format, p control.EscalationPolicy) error {
 
 func printPolicies(s stdio, out format, list []control.EscalationPolicy) error {
 	if out == "json" {
-		return printJSON(s.out, list)
+		return printJSON(s.out, control.EscalationPolicyList{Policies: append([]control.EscalationPolicy{}, list...), Warning: control.Uncovered(list)})
 	}
 	t := table{header: []string{"NAME", "PRIORITY", "TENANTS", "TYPES", "REASONS", "STEPS", "REPEAT", "MAX", "WINDOW"},
 		wide: []string{"WINDOW", "MAX", "REPEAT", "REASONS", "TENANTS", "PRIORITY"}, clip: []string{"TENANTS", "TYPES", "REASONS", "STEPS"}}

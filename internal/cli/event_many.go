@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 
@@ -107,16 +108,44 @@ func splitEvents(b []byte) ([]line, error) {
 	return out, nil
 }
 
+// published is what came of many events, as POST /v1/events answers for a batch.
+type published struct {
+	Accepted   int         `json:"accepted"`
+	Duplicates int         `json:"duplicates"`
+	Failed     int         `json:"failed"`
+	Results    []oneOfMany `json:"results"`
+}
+
+type oneOfMany struct {
+	Index  int `json:"index"`
+	Status int `json:"status"` // 202, 200 for a duplicate
+	control.Ack
+}
+
+func (p *published) add(ack control.Ack) {
+	one := oneOfMany{Index: len(p.Results), Status: http.StatusAccepted, Ack: ack}
+	if p.Accepted++; ack.Duplicate {
+		one.Status = http.StatusOK
+		p.Accepted--
+		p.Duplicates++
+	}
+	p.Results = append(p.Results, one)
+}
+
+// publishLines stops at the first event that is not stored: those after it were
+// not tried.
 func (f *publishFlags) publishLines(ctx context.Context, ctl *control.Control, s stdio, lines []line) error {
-	acks := make([]control.Ack, 0, len(lines))
+	done := published{Results: make([]oneOfMany, 0, len(lines))}
 	var failed error
 	for _, l := range lines {
 		ack, err := ctl.PublishEvent(ctx, f.tenant, l.event, "")
 		if err != nil {
-			failed = fmt.Errorf("line %d: %w; %s stored before it; what has an id of its own can be published again safely", l.number, err, counted.Of(len(acks), "event is", "events are"))
+			done.Failed++
+			failed = fmt.Errorf("line %d: %w; %s stored before it; what has an id of its own can be published again safely", l.number, err,
+				counted.Of(len(done.Results), "event is", "events are"))
 			break
 		}
-		acks = append(acks, ack)
+		done.add(ack)
 		if f.out != "json" {
 			if _, err := fmt.Fprintln(s.out, ackLine(ack)); err != nil {
 				return err
@@ -124,7 +153,7 @@ func (f *publishFlags) publishLines(ctx context.Context, ctl *control.Control, s
 		}
 	}
 	if f.out == "json" {
-		return errors.Join(printJSON(s.out, acks), failed)
+		return errors.Join(printJSON(s.out, done), failed)
 	}
 	return failed
 }

@@ -134,7 +134,7 @@ func checkPattern(pattern string) error {
 
 func printEventTypes(s stdio, out format, list []control.EventType) error {
 	if out == "json" {
-		return printJSON(s.out, append([]control.EventType{}, list...))
+		return printJSON(s.out, control.EventTypeList{EventTypes: append([]control.EventType{}, list...)})
 	}
 	t := table{header: []string{"PATTERN", "TENANT", "DELIVER WITHIN", "POLICY"},
 		wide: []string{"TENANT"}, clip: []string{"PATTERN", "POLICY"}}

@@ -86,7 +86,7 @@ func TestTables(t *testing.T) {
 			late.EscalatedAt, late.EscalatedInTime, late.Owner, late.LateBy = time.Time{}, false, "", control.Duration(90*time.Second)
 			soon := late
 			soon.OpenFor, soon.LateBy = control.Duration(20*time.Second), 0
-			return printDeadLetters(s, "table", []control.DeadLetter{someDeadLetter(), late, soon})
+			return printDeadLetters(s, "table", control.DeadLetterPage{DeadLetters: []control.DeadLetter{someDeadLetter(), late, soon}})
 		},
 		"deadletter": func(s stdio) error { return printDeadLetter(s, "table", someDeadLetter()) },
 		"policies": func(s stdio) error {
@@ -99,7 +99,7 @@ func TestTables(t *testing.T) {
 				Username: "waybill", Meta: revision.Meta{Revision: 2, Change: "updated", UpdatedBy: "jo@example.com", UpdatedAt: at(2), Reason: "moved"}}, Address: "smtp://smtp.example.com:587", HasSecret: true})
 		},
 		"deliveries": func(s stdio) error {
-			return printDeliveries(s, "table", []control.Delivery{someDelivery().Delivery})
+			return printDeliveries(s, "table", control.DeliveryPage{Deliveries: []control.Delivery{someDelivery().Delivery}})
 		},
 		"delivery": func(s stdio) error { return printDelivery(s.out, 0, someDelivery(), at(59)) },
 		"delivery_put_off": func(s stdio) error {
@@ -179,21 +179,27 @@ func TestColumnsStayStraightWithWideCharacters(t *testing.T) {
 }
 
 func TestJSONIsValidAndAListIsNeverNull(t *testing.T) {
-	tests := map[string]func(stdio) error{
-		"endpoints":  func(s stdio) error { return printEndpoints(s, "json", nil) },
-		"changes":    func(s stdio) error { return printChanges(s, "json", nil) },
-		"states":     func(s stdio) error { return printStates(s, "json", []streamState{}) },
-		"deliveries": func(s stdio) error { return printDeliveries(s, "json", []control.Delivery{}) },
+	tests := map[string]struct {
+		print func(stdio) error
+		want  string
+	}{
+		"endpoints":   {func(s stdio) error { return printEndpoints(s, "json", nil) }, `{"endpoints":[]}`},
+		"event types": {func(s stdio) error { return printEventTypes(s, "json", nil) }, `{"event_types":[]}`},
+		"channels":    {func(s stdio) error { return printChannels(s, "json", nil) }, `{"channels":[]}`},
+		"deliveries": {func(s stdio) error {
+			return printDeliveries(s, "json", control.DeliveryPage{Deliveries: []control.Delivery{}})
+		}, `{"deliveries":[]}`},
+		"changes": {func(s stdio) error { return printChanges(s, "json", nil) }, `[]`},
+		"states":  {func(s stdio) error { return printStates(s, "json", []streamState{}) }, `[]`},
 	}
-	for name, print := range tests {
+	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
-			var out bytes.Buffer
-			if err := print(stdio{out: &out}); err != nil {
+			var out, compact bytes.Buffer
+			if err := c.print(stdio{out: &out}); err != nil {
 				t.Fatal(err)
 			}
-			var list []any
-			if err := json.Unmarshal(out.Bytes(), &list); err != nil || list == nil || len(list) != 0 {
-				t.Errorf("%q: %v", out.String(), err)
+			if err := json.Compact(&compact, out.Bytes()); err != nil || compact.String() != c.want {
+				t.Errorf("%q, want %s: %v", out.String(), c.want, err)
 			}
 		})
 	}

@@ -94,9 +94,7 @@ func (t *table) write(w io.Writer, instead string) error {
 	p := t.fit()
 	var b strings.Builder
 	if len(p.same) > 0 {
-		for _, line := range fold("in all rows: "+strings.Join(p.same, ", "), t.room) {
-			b.WriteString(line + "\n")
-		}
+		b.WriteString(listed("in all rows: ", p.same, t.room) + "\n")
 	}
 	for n, l := range p.lines {
 		p.row(&b, l)
@@ -107,7 +105,7 @@ func (t *table) write(w io.Writer, instead string) error {
 		}
 	}
 	if len(p.hidden) > 0 {
-		b.WriteString("\nnot shown: " + strings.Join(p.hidden, ", ") + " (all columns: -o wide)\n")
+		b.WriteString("\n" + listed("not shown: ", p.hidden, t.room) + " (all columns: -o wide)\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -138,6 +136,29 @@ func fold(text string, room int) []string {
 		}
 	}
 	return append(out, line)
+}
+
+// listed joins items after a label, and begins a line where one has no room.
+func listed(label string, items []string, room int) string {
+	const more = len(" (all columns: -o wide)")
+	cells := width()
+	text, at := label, len(label)
+	for i, item := range items {
+		if i < len(items)-1 {
+			item += ","
+		}
+		n := cells.StringWidth(item)
+		switch {
+		case i > 0 && at+1+n+more > room:
+			text += "\n" + strings.Repeat(" ", len(label))
+			at = len(label)
+		case i > 0:
+			text += " "
+			at++
+		}
+		text, at = text+item, at+n
+	}
+	return text
 }
 
 // page is a table as it is printed.
@@ -260,20 +281,34 @@ func (p *page) remove(i int) {
 	p.widths = slices.Delete(p.widths, i, i+1)
 }
 
-// hoist says once what is the same in all rows, and leaves out what is empty in
-// all of them. The first column is what the rows are about, and stays.
+// hoist says once what is the same in all rows, the widest first, until there is
+// room, and leaves out what is empty in all of them. The first column is what
+// the rows are about, and stays.
 func (t *table) hoist(p *page) {
 	for i := len(p.widths) - 1; i > 0; i-- {
-		value := p.lines[1][i]
-		same := !slices.ContainsFunc(p.lines[1:], func(l []string) bool { return l[i] != value })
-		if !same || value != "-" && len(t.rows) < 2 || t.flow && i == len(p.widths)-1 {
-			continue
+		if p.constant(i) && p.lines[1][i] == "-" && !(t.flow && i == len(p.widths)-1) {
+			p.remove(i)
 		}
-		if value != "-" {
-			p.same = append([]string{fmt.Sprintf("%s %s", p.lines[0][i], value)}, p.same...)
-		}
-		p.remove(i)
 	}
+	for len(t.rows) > 1 && t.over(p) > 0 {
+		widest := 0
+		for i := 1; i < len(p.widths); i++ {
+			prose := t.flow && i == len(p.widths)-1
+			if !prose && p.widths[i] <= t.room-20 && p.constant(i) && (widest == 0 || p.widths[i] > p.widths[widest]) {
+				widest = i
+			}
+		}
+		if widest == 0 {
+			return
+		}
+		p.same = append(p.same, p.lines[0][widest]+" "+p.lines[1][widest])
+		p.remove(widest)
+	}
+}
+
+// constant says that a column is the same in all rows.
+func (p *page) constant(i int) bool {
+	return !slices.ContainsFunc(p.lines[1:], func(l []string) bool { return l[i] != p.lines[1][i] })
 }
 
 // cut shortens the text of the columns that may be cut, the widest first.

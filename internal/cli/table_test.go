@@ -62,8 +62,12 @@ func lists() map[string]func(stdio, format) error {
 		return func(s stdio, out format) error { return printGrid(s.out, s.room(out), g) }
 	}
 	return map[string]func(stdio, format) error{
-		"delivery list":         func(s stdio, out format) error { return printDeliveries(s, out, deliveries) },
-		"deadletter list":       func(s stdio, out format) error { return printDeadLetters(s, out, letters) },
+		"delivery list": func(s stdio, out format) error {
+			return printDeliveries(s, out, control.DeliveryPage{Deliveries: deliveries})
+		},
+		"deadletter list": func(s stdio, out format) error {
+			return printDeadLetters(s, out, control.DeadLetterPage{DeadLetters: letters})
+		},
 		"escalation list":       func(s stdio, out format) error { return printEscalations(s, out, incidents) },
 		"endpoint list":         func(s stdio, out format) error { return printEndpoints(s, out, made) },
 		"audit attempts":        grid(audit.AttemptGrid(tries)),
@@ -73,7 +77,9 @@ func lists() map[string]func(stdio, format) error {
 		"audit integrity":       grid(audit.SignedGrid(signed)),
 		"audit controls":        grid(audit.DayGrid([]audit.Day{{Day: "2026-08-19", Attempts: 1_000_000}, {Day: "2026-08-20", Delivered: 3}})),
 		"audit completeness":    grid(audit.BalanceGrid(balances)),
-		"mismatches":            grid(audit.MismatchGrid(mismatches)),
+		"audit changes": grid(audit.ChangeGrid([]audit.Change{{At: at(1), Actor: "ann@example.com", Kind: "endpoint.changed", Action: "endpoint_policy.created",
+			EndpointID: endpoints[0], Reason: long}, {At: at(2), Actor: "bob@example.com", Action: "x", EndpointID: endpoints[1]}})),
+		"mismatches": grid(audit.MismatchGrid(mismatches)),
 		"event-type list": func(s stdio, out format) error {
 			return printEventTypes(s, out, []control.EventType{{Pattern: "lab_result.>", Tenant: "acme", DeliverWithin: control.Duration(time.Minute)}})
 		},

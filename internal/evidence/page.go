@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/paper"
 	"github.com/waybill-dev/waybill/internal/text"
 )
 
@@ -34,6 +35,7 @@ type page struct {
 	Records                       []recordView
 	Exported                      string
 	AxisY, TickY                  int
+	Print                         template.CSS
 }
 
 type verdict struct{ Class, Title, Text string }
@@ -119,6 +121,8 @@ func pageOf(r *Report) *page {
 	}
 	s := r.Statement
 	p.Exported = fmt.Sprintf("Exported by %s with %s on %s.", or(s.ExportedBy, "somebody"), or(s.Software, "some software"), or(stamp(s.ExportedAt), "a day that it does not say"))
+	p.Print = paper.Style(paper.Margins{Title: "Evidence of delivery", Made: prefixed("exported ", stampUTC(s.ExportedAt)),
+		Of: "file SHA-256 " + r.Digest + ", event " + p.Event})
 	return p
 }
 

@@ -42,6 +42,18 @@ func TestThePageShowsEverything(t *testing.T) {
 	}
 }
 
+func TestThePrintedPageNamesItsFileOnEverySheet(t *testing.T) {
+	l := newLog(t)
+	l.tellLarge("e1")
+	r := l.verify(l.file(subject("e1")).Encode())
+	p := pageOf(t, r)
+	for _, want := range []string{"size: A4", "SHA\\2d 256 " + r.Digest + ", event e1", `"page " counter(page) " of " counter(pages)`, "break-inside: avoid"} {
+		if !strings.Contains(p, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
 // A page that is kept for years needs nothing besides, and what a record says
 // stays text.
 func TestThePageNeedsNothingBesidesAndRunsNothing(t *testing.T) {

@@ -27,8 +27,8 @@ var (
 	surfaces = []string{"./internal/api", "./internal/cli"}
 	wiring   = []string{"./internal/process", "./internal/teller", "./internal/allinone", "./cmd/..."}
 	// leaves are pure: values and functions that any package may use.
-	leaves = []string{"./internal/budget", "./internal/counted", "./internal/egress", "./internal/ids", "./internal/problem", "./internal/redact", "./internal/retry",
-		"./internal/subscription", "./internal/text", "./internal/version"}
+	leaves = []string{"./internal/budget", "./internal/counted", "./internal/egress", "./internal/ids", "./internal/paper", "./internal/problem",
+		"./internal/redact", "./internal/retry", "./internal/subscription", "./internal/text", "./internal/version"}
 )
 
 // ImportRules of the project.

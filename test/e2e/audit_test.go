@@ -35,15 +35,11 @@ func TestAnAuditorsQuestionsAreAnswered(t *testing.T) {
 	d.do("", &a, "event", "publish", "--tenant", "acme", "--type", "order.paid", "--id", "order-17", "--data", `{"n":1}`)
 	first, second := next(t, got), next(t, got)
 	next(t, refused)
-	var ended []struct{ State string }
+	var ended deliveries
 	d.do("", &ended, "delivery", "wait", "order-17")
 	ask := func(want int, args ...string) (string, string) {
 		t.Helper()
-		flag := "--data"
-		if args[0] == "integrity" {
-			flag = "--data-dir"
-		}
-		code, out, errs := waybill(t, "", append(append([]string{"audit"}, args...), flag, d.dir)...)
+		code, out, errs := waybill(t, "", append(append([]string{"audit"}, args...), "--data-dir", d.dir)...)
 		if code != want {
 			t.Errorf("audit %s: exit %d, want %d\n%s%s", strings.Join(args, " "), code, want, out, errs)
 		}

@@ -182,11 +182,7 @@ func waybill(t *testing.T, stdin string, args ...string) (code int, stdout, stde
 // do runs a command against d, which must succeed, and decodes its JSON.
 func (d *deployment) do(stdin string, into any, args ...string) {
 	d.t.Helper()
-	flag := "--data"
-	if args[1] == "publish" {
-		flag = "--data-dir"
-	}
-	code, out, errs := waybill(d.t, stdin, append(args, flag, d.dir, "-o", "json")...)
+	code, out, errs := waybill(d.t, stdin, append(args, "--data-dir", d.dir, "-o", "json")...)
 	if code != 0 {
 		d.t.Fatalf("waybill %s: exit %d, %s\n%s", strings.Join(args, " "), code, errs, d.log)
 	}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"net"
@@ -17,10 +18,21 @@ import (
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
-type endpoint struct {
-	ID     string `json:"id"`
-	Secret string `json:"secret"`
+// endpoint is one with its secret, as it is made.
+type endpoint struct{ ID, Secret string }
+
+func (e *endpoint) UnmarshalJSON(b []byte) error {
+	var made struct {
+		Endpoint struct{ ID string }
+		Secret   string
+	}
+	err := json.Unmarshal(b, &made)
+	e.ID, e.Secret = made.Endpoint.ID, made.Secret
+	return err
 }
+
+// deliveries is a list of them.
+type deliveries struct{ Deliveries []struct{ State string } }
 
 type ack struct {
 	ID        string `json:"id"`
@@ -59,21 +71,21 @@ func TestAnEventIsDeliveredSignedAndOnRecord(t *testing.T) {
 	if !strings.HasSuffix(string(r.body), `"data":`+data+`}`) {
 		t.Errorf("the receiver got %s", r.body)
 	}
-	var ended []struct{ State string }
+	var ended deliveries
 	d.do("", &ended, "delivery", "wait", "order-17")
-	if len(ended) != 1 || ended[0].State != "delivered" {
+	if len(ended.Deliveries) != 1 || ended.Deliveries[0].State != "delivered" {
 		t.Errorf("ended as %+v", ended)
 	}
 	if digest := d.query("SELECT payload_digest FROM attempts WHERE event_id = 'order-17'"); digest != envelope.DigestHex(r.body) {
 		t.Errorf("digest on record %s, of the bytes received %s", digest, envelope.DigestHex(r.body))
 	}
-	var shown []struct {
-		Attempts []struct {
-			Status int `json:"status"`
-		} `json:"attempts"`
+	var shown struct {
+		Deliveries []struct {
+			Attempts []struct{ Status int }
+		}
 	}
 	d.do("", &shown, "delivery", "show", "order-17")
-	if len(shown) != 1 || len(shown[0].Attempts) != 1 || shown[0].Attempts[0].Status != http.StatusOK {
+	if len(shown.Deliveries) != 1 || len(shown.Deliveries[0].Attempts) != 1 || shown.Deliveries[0].Attempts[0].Status != http.StatusOK {
 		t.Errorf("shown: %+v", shown)
 	}
 	if code, out, errs := waybill(t, "", "delivery", "show", "order-17", "--data", d.dir); code != 0 || !strings.Contains(out, "delivered at") {
@@ -173,9 +185,9 @@ func TestWhatRunsElsewhereCanBeUsed(t *testing.T) {
 	if r := next(t, got); r.header.Get("webhook-id") != published.ID {
 		t.Errorf("the receiver got %s", r.header.Get("webhook-id"))
 	}
-	var ended []struct{ State string }
+	var ended deliveries
 	a.do("", &ended, "delivery", "wait", published.ID)
-	if len(ended) != 1 || ended[0].State != "delivered" {
+	if len(ended.Deliveries) != 1 || ended.Deliveries[0].State != "delivered" {
 		t.Errorf("ended as %+v", ended)
 	}
 	code, _, errs := waybill(t, "", "streams", "apply", "--nats-url", "nats://"+a.NATS, "--partitions", "2")
@@ -267,10 +279,10 @@ func TestNothingIsLostByCtrlCOrKill(t *testing.T) {
 			})
 			var e endpoint
 			d.do("", &e, "endpoint", "create", "--url", address, "--types", "a.*", "--policy", `{"delays":["500ms","1s","1s","1s","1s","1s"]}`)
-			var acks []ack
+			var acks struct{ Results []ack }
 			d.do(events(n), &acks, "event", "publish", "--ndjson", "--data", "-")
-			if len(acks) != n {
-				t.Fatalf("%d acks", len(acks))
+			if len(acks.Results) != n {
+				t.Fatalf("%d acks", len(acks.Results))
 			}
 			next(t, got) // work is in hand
 			how.end(t, d)
@@ -283,11 +295,9 @@ func TestNothingIsLostByCtrlCOrKill(t *testing.T) {
 			d = start(t, dir)
 			t.Logf("started again in %s", time.Since(began).Round(time.Millisecond))
 			for i := range n {
-				var ended []struct {
-					State string `json:"state"`
-				}
+				var ended deliveries
 				d.do("", &ended, "delivery", "wait", fmt.Sprintf("e-%d", i))
-				if len(ended) != 1 || ended[0].State != "delivered" {
+				if len(ended.Deliveries) != 1 || ended.Deliveries[0].State != "delivered" {
 					t.Errorf("e-%d ended as %+v", i, ended)
 				}
 			}
