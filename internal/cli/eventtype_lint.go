@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/payloadlint"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/redact"
@@ -132,6 +133,9 @@ func (f *lintFlags) lookAtEvents(ctx context.Context, l *payloadlint.Lint, patte
 		}
 		at = meta.Sequence.Stream
 		tenant, eventType, err := streams.ParseEventSubject(m.Subject())
+		if _, refused := eventlog.Refused(m.Headers()); refused {
+			continue
+		}
 		if err != nil || f.tenant != "" && tenant != f.tenant || !subscription.Match(pattern, eventType) {
 			continue
 		}
