@@ -139,6 +139,10 @@ const (
 	// HeaderOnlyEndpoint on an event sends it to that endpoint of its tenant
 	// alone, whatever types the endpoint subscribes to: a test of the endpoint.
 	HeaderOnlyEndpoint = "Waybill-Only-Endpoint"
+	// HeaderNoMsgID is "1" on an event whose producer gave no Nats-Msg-Id.
+	HeaderNoMsgID = "Waybill-No-Msg-Id"
+	// HeaderRefused marks an event that ingest refused, with the reason, as JSON.
+	HeaderRefused = "Waybill-Refused"
 	// HeaderTraceparent and HeaderTracestate carry W3C trace context from the
 	// producer to the receiver.
 	HeaderTraceparent = "traceparent"
@@ -173,6 +177,41 @@ func SegmentSubject(epoch int64, n uint64) string {
 func DisownedSubject(epoch int64, seq uint64) string {
 	return fmt.Sprintf("event_ids.disowned.%d.%d", epoch, seq)
 }
+
+// EventSubjects matches the subjects of all events: ingest listens to it, all
+// ingests as one group, IngestQueue.
+const (
+	EventSubjects = "events.>"
+	IngestQueue   = "ingest"
+)
+
+// IngestSubject is where ingest publishes what EVENTS keeps under an event's
+// subject: the stream turns it into the event's subject. No producer may
+// publish there.
+func IngestSubject(eventSubject string) string { return "ingest." + eventSubject }
+
+// EventMsgID is the message id of an event in EVENTS. It begins with the
+// tenant: one tenant's ids never meet another's.
+func EventMsgID(tenant, id string) string { return tenant + "/" + id }
+
+// IsEventMsgID says whether a message in EVENTS has the message id of this
+// event. One that was stored before tenants were part of it has the bare id.
+func IsEventMsgID(msgID, tenant, id string) bool {
+	return msgID == id || msgID == EventMsgID(tenant, id)
+}
+
+// RefusalMsgID is the message id in EVENTS of a refused event, by its digest. No
+// tenant has such a name, so that a refused event never holds an event's id.
+func RefusalMsgID(digest string) string { return "!refused/" + digest }
+
+// RejectedSubject is where each event that was rejected is announced, once it is
+// on record. No stream keeps it.
+func RejectedSubject(tenant string) string { return "rejected." + tenant }
+
+// InboxPrefix begins the reply subjects that ingest answers to: an answer MUST
+// NOT end in a stream, a bucket or the JetStream API, for whoever chooses its
+// subject would write there with ingest's permissions.
+const InboxPrefix = "_INBOX"
 
 // EventSubject is where a producer publishes an event.
 func EventSubject(tenant, eventType string) string { return "events." + tenant + "." + eventType }
@@ -267,7 +306,7 @@ const (
 func Ours(subject string) bool {
 	first, _, _ := strings.Cut(subject, ".")
 	switch first {
-	case "events", "deliveries", "retry", "claims", "ledger", "replays", "escalations", "event_ids", CheckpointsSubject, "_INBOX":
+	case "events", "ingest", "rejected", "deliveries", "retry", "claims", "ledger", "replays", "escalations", "event_ids", CheckpointsSubject, "_INBOX":
 		return true
 	}
 	return strings.HasPrefix(subject, "$")

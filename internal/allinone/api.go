@@ -2,6 +2,7 @@ package allinone
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -21,9 +22,16 @@ func (w *Waybill) startAPI(ctx context.Context, _ *registry.View) error {
 	if err != nil {
 		return err
 	}
-	in, err := ingest.New(ingest.Options{NC: nc, Metrics: w.metrics, Tracer: w.tracer})
+	in, err := ingest.New(ingest.Options{NC: nc, Metrics: w.metrics, Tracer: w.tracer, DrainTimeout: w.o.Drain, Log: w.stageLog("ingest")})
 	if err != nil {
 		return err
+	}
+	w.health.Add("ingest", in.Ready)
+	w.work("ingest", w.o.Drain+stopMargin, in.Run)
+	select {
+	case <-in.Listening():
+	case <-ctx.Done():
+		return fmt.Errorf("listening to producers: %w", context.Cause(ctx))
 	}
 	nc, err = w.connect(ctx, "waybill-api")
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/payloadlint"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/redact"
@@ -133,6 +134,9 @@ func (f *lintFlags) lookAtEvents(ctx context.Context, l *payloadlint.Lint, patte
 		}
 		at = meta.Sequence.Stream
 		tenant, eventType, err := streams.ParseEventSubject(m.Subject())
+		if _, refused := eventlog.Refused(m.Headers()); refused {
+			continue
+		}
 		if err != nil || f.tenant != "" && tenant != f.tenant || !subscription.Match(pattern, eventType) || eventType == control.TestType {
 			continue
 		}

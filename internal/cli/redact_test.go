@@ -84,6 +84,7 @@ func TestEventTypesAreLintedBySampleAndFromTheStream(t *testing.T) {
 
 	n := testkit.NATS(t)
 	js := n.JetStream()
+	n.Front()
 	for i, e := range [][2]string{{"order.paid", `{"order":"o_1"}`}, {"lab.done", `{"ssn":"078-05-1120"}`}, {"lab.done", `{"ssn":"078-05-1120"}`}} {
 		body := fmt.Sprintf(`{"id":"e%d","type":%q,"timestamp":"2026-11-02T10:00:00Z","data":%s}`, i, e[0], e[1])
 		if _, err := js.Publish(t.Context(), streams.EventSubject("acme", e[0]), []byte(body)); err != nil {

@@ -112,11 +112,11 @@ func (c *Control) stored(ctx context.Context, rec EventRecord) (eventlog.Message
 }
 
 func holds(m eventlog.Message, rec EventRecord) bool {
-	if id := m.Header.Get(jetstream.MsgIDHeader); id != "" && id != rec.ID {
-		return false
-	}
 	tenant, _, err := streams.ParseEventSubject(m.Subject)
 	if err != nil || tenant != rec.Tenant {
+		return false
+	}
+	if id := m.Header.Get(jetstream.MsgIDHeader); id != "" && !streams.IsEventMsgID(id, tenant, rec.ID) {
 		return false
 	}
 	ev, err := envelope.Parse(m.Body)

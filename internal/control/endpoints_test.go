@@ -208,7 +208,7 @@ func TestATestEventIsForItsEndpointAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := stream.GetMsg(s.ctx, ack.Seq)
-	if err != nil || m.Subject != "events.acme.waybill.test" || m.Header.Get(streams.HeaderOnlyEndpoint) != made.ID || m.Header.Get("Nats-Msg-Id") != ack.ID {
+	if err != nil || m.Subject != "events.acme.waybill.test" || m.Header.Get(streams.HeaderOnlyEndpoint) != made.ID || m.Header.Get("Nats-Msg-Id") != "acme/"+ack.ID {
 		t.Fatalf("stored %+v (%v)", m, err)
 	}
 }

@@ -32,7 +32,7 @@ func (c *Control) PublishEvent(ctx context.Context, tenant string, event []byte,
 	if tenant == "" {
 		tenant = DefaultTenant
 	}
-	entry, err := eventlog.Prepare(event, tenant, c.o.MaxEventBytes, c.o.Now())
+	entry, err := eventlog.Prepare(eventlog.Draft{Tenant: tenant, Raw: event}, c.o.MaxEventBytes, c.o.Now())
 	if err != nil {
 		return Ack{}, failed(err)
 	}

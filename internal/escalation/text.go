@@ -36,6 +36,8 @@ var sentences = map[string]string{
 	"payload_too_large":    "the event is too large",
 	"subject_mismatch":     "the event does not agree with the subject it was published on",
 	"id_mismatch":          "the event's id differs from its Nats-Msg-Id",
+	"id_in_use":            "a different event has this id",
+	"unsupported_header":   "the message has a header that producers cannot use",
 }
 
 func sentence(reason string) string {

@@ -1,11 +1,11 @@
-// Package eventlog stores events in EVENTS and reads them back. An event is
-// stored once: its id is its message id, and a second event under an id that
-// is in use is told apart from the same event published again.
+// Package eventlog stores events in EVENTS and reads them back, for every way
+// in. An event is stored once: its tenant and id are its message id, and a
+// second event under an id that is in use is told apart from the same event
+// published again.
 package eventlog
 
 import (
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -27,11 +27,20 @@ type Entry struct {
 	// Trace is the W3C trace context to pass on. Optional.
 	Trace Trace
 
+	noMsgID      bool // its producer gave none
 	timeAssigned bool // the timestamp is ours, so it differs between publishes
 }
 
-// Trace is W3C trace context, as in the headers traceparent and tracestate.
-type Trace struct{ Parent, State string }
+// Draft is an event as its producer sent it, whichever way.
+type Draft struct {
+	Tenant string
+	Raw    []byte
+	Trace  Trace
+	// FromNATS: it came as a message, and Type and MsgID are what its subject and
+	// its header Nats-Msg-Id say.
+	FromNATS    bool
+	Type, MsgID string
+}
 
 // TooLargeError says that an event is over the limit, in bytes.
 type TooLargeError struct{ Bytes, Limit int }
@@ -40,72 +49,89 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("event: %d bytes; at most %d: put what is large elsewhere and send its address", e.Bytes, e.Limit)
 }
 
-// Prepare reads an event as a producer wrote it. A missing id is assigned, a
-// missing timestamp is now; the bytes of data stay as they are, and so do all
-// bytes when nothing was missing. limit is in bytes. Errors are
-// *envelope.FieldError or *TooLargeError.
-func Prepare(raw []byte, tenant string, limit int, now time.Time) (Entry, error) {
-	if len(raw) > limit {
-		return Entry{}, &TooLargeError{len(raw), limit}
+// Prepare reads an event as a producer wrote it: the one validation for every
+// way in. A missing id is the message's, or is assigned; a missing timestamp is
+// now; the bytes of data stay as they are, and so do all bytes when nothing was
+// missing. limit is in bytes. Errors are *envelope.FieldError, *TooLargeError or
+// *MismatchError.
+func Prepare(d Draft, limit int, now time.Time) (Entry, error) {
+	if len(d.Raw) > limit {
+		return Entry{}, &TooLargeError{len(d.Raw), limit}
 	}
-	if err := envelope.ValidateTenant(tenant); err != nil {
+	if err := envelope.ValidateTenant(d.Tenant); err != nil {
 		return Entry{}, err
 	}
-	ev, err := envelope.ParseDraft(raw)
+	ev, err := envelope.ParseDraft(d.Raw)
 	if err != nil {
 		return Entry{}, err
 	}
-	e := Entry{Tenant: tenant, Event: ev, Body: raw}
-	if ev.ID != "" && !ev.Timestamp.IsZero() {
+	e := Entry{Tenant: d.Tenant, Event: ev, Body: d.Raw, Trace: d.Trace, noMsgID: d.FromNATS && d.MsgID == ""}
+	if d.FromNATS {
+		if err := e.compare(d); err != nil {
+			return Entry{}, err
+		}
+	}
+	if e.Event.ID != "" && !ev.Timestamp.IsZero() && ev.ID == e.Event.ID {
 		return e, nil
 	}
-	if ev.ID == "" {
+	if e.Event.ID == "" {
 		e.Event.ID = ids.New(ids.Event, now)
 	}
 	if ev.Timestamp.IsZero() {
 		e.Event.Timestamp, e.timeAssigned = now.UTC(), true
 	}
-	e.Body = e.Event.AppendJSON(make([]byte, 0, len(raw)+128))
+	e.Body = e.Event.AppendJSON(make([]byte, 0, len(d.Raw)+128))
 	if len(e.Body) > limit {
 		return Entry{}, &TooLargeError{len(e.Body), limit}
 	}
 	return e, nil
 }
 
+// compare holds an event against the message that it came in.
+func (e *Entry) compare(d Draft) error {
+	switch {
+	case e.Event.Type != d.Type:
+		return &MismatchError{ReasonSubjectMismatch, "type",
+			fmt.Sprintf("the subject says type %.128s, the event says %s; publish to %s", d.Type, e.Event.Type, streams.EventSubject(d.Tenant, e.Event.Type))}
+	case d.MsgID == "":
+		return nil
+	case e.Event.ID != "" && e.Event.ID != d.MsgID:
+		return &MismatchError{ReasonIDMismatch, "id", "the header Nats-Msg-Id differs from the event's id; give both the same id"}
+	}
+	if err := envelope.ValidateID(d.MsgID); err != nil {
+		return &MismatchError{ReasonIDMismatch, "id", "the header Nats-Msg-Id is no event id: " + err.Error()}
+	}
+	e.Event.ID = d.MsgID
+	return nil
+}
+
 func (e Entry) message() *nats.Msg {
-	m := nats.NewMsg(streams.EventSubject(e.Tenant, e.Event.Type))
+	m := nats.NewMsg(streams.IngestSubject(e.subject()))
 	m.Data = e.Body
-	m.Header.Set(jetstream.MsgIDHeader, e.Event.ID)
+	m.Header.Set(jetstream.MsgIDHeader, streams.EventMsgID(e.Tenant, e.Event.ID))
+	if e.noMsgID {
+		m.Header[streams.HeaderNoMsgID] = []string{"1"}
+	}
 	if e.timeAssigned {
 		m.Header[streams.HeaderTimeAssigned] = []string{"1"}
 	}
 	if e.OnlyEndpoint != "" {
 		m.Header.Set(streams.HeaderOnlyEndpoint, e.OnlyEndpoint)
 	}
-	if e.Trace.valid() {
+	if e.Trace.Parent != "" {
 		m.Header[streams.HeaderTraceparent] = []string{e.Trace.Parent}
-		if e.Trace.State != "" && len(e.Trace.State) <= maxTraceState {
+		if e.Trace.State != "" {
 			m.Header[streams.HeaderTracestate] = []string{e.Trace.State}
 		}
 	}
 	return m
 }
 
-// maxTraceState is the length that W3C Trace Context asks everybody to pass on.
-const maxTraceState = 512
-
-// valid drops trace context that is malformed, as W3C Trace Context asks,
-// rather than refuse the event for it.
-func (t Trace) valid() bool {
-	return len(t.Parent) <= 128 && traceparent.MatchString(t.Parent)
-}
-
-// traceparent is version-traceid-parentid-flags; a later version may add to it.
-var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?$`)
+func (e Entry) subject() string { return streams.EventSubject(e.Tenant, e.Event.Type) }
 
 // Content of the event.
 func (e Entry) Content() Content {
-	return Content{Subject: streams.EventSubject(e.Tenant, e.Event.Type), Only: e.OnlyEndpoint, TimeAssigned: e.timeAssigned, Event: e.Event}
+	return Content{Subject: e.subject(), Only: e.OnlyEndpoint, TimeAssigned: e.timeAssigned, Event: e.Event}
 }
 
 // same says whether a stored message is this event, published before.

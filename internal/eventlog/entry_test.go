@@ -28,11 +28,11 @@ func TestTraceContextIsPassedOnOnlyWhenItIsWellFormed(t *testing.T) {
 		"what is not a parent":  {"hello", "a=b", "", ""},
 		"a parent with a break": {"00-" + id + "-01\r\nX: y", "", "", ""},
 	} {
-		e, err := Prepare([]byte(`{"type":"a","data":1}`), "default", 1000, noon)
+		e, err := Prepare(Draft{Tenant: "default", Raw: []byte(`{"type":"a","data":1}`)}, 1000, noon)
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.Trace = Trace{Parent: c.parent, State: c.state}
+		e.Trace = TraceOf([]string{c.parent}, []string{c.state})
 		h := e.message().Header
 		if got := strings.Join(h["traceparent"], "|"); got != c.wantParent {
 			t.Errorf("%s: traceparent %q, want %q", name, got, c.wantParent)
@@ -46,10 +46,10 @@ func TestTraceContextIsPassedOnOnlyWhenItIsWellFormed(t *testing.T) {
 func TestTheLimitCountsWhatIsStored(t *testing.T) {
 	raw := []byte(`{"type":"a","data":1}`)
 	var large *TooLargeError
-	if _, err := Prepare(raw, "default", len(raw), noon); !errors.As(err, &large) || large.Bytes <= len(raw) {
+	if _, err := Prepare(Draft{Tenant: "default", Raw: raw}, len(raw), noon); !errors.As(err, &large) || large.Bytes <= len(raw) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Prepare(raw, "default", len(raw)-1, noon); !errors.As(err, &large) || large.Bytes != len(raw) {
+	if _, err := Prepare(Draft{Tenant: "default", Raw: raw}, len(raw)-1, noon); !errors.As(err, &large) || large.Bytes != len(raw) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -62,7 +62,7 @@ func FuzzPrepare(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		e, err := Prepare(raw, "default", envelope.MaxEventBytes, noon)
+		e, err := Prepare(Draft{Tenant: "default", Raw: raw}, envelope.MaxEventBytes, noon)
 		if err != nil {
 			return
 		}
@@ -73,8 +73,8 @@ func FuzzPrepare(f *testing.F) {
 		if string(stored.Data) != string(e.Event.Data) || stored.ID != e.Event.ID || !stored.Timestamp.Equal(e.Event.Timestamp) || !stored.DeliverBy.Equal(e.Event.DeliverBy) {
 			t.Fatalf("%q is stored as %+v", raw, stored)
 		}
-		m := e.message()
-		again, err := Prepare(raw, "default", envelope.MaxEventBytes, noon.Add(time.Hour))
+		m := e.stored()
+		again, err := Prepare(Draft{Tenant: "default", Raw: raw}, envelope.MaxEventBytes, noon.Add(time.Hour))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,4 +90,11 @@ func FuzzPrepare(f *testing.F) {
 			t.Fatalf("a different event passes for %q", e.Body)
 		}
 	})
+}
+
+// stored is the message as EVENTS has it.
+func (e Entry) stored() *nats.Msg {
+	m := e.message()
+	m.Subject = e.subject()
+	return m
 }

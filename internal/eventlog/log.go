@@ -26,14 +26,6 @@ const (
 // ErrNotStored says that EVENTS does not hold what was asked for.
 var ErrNotStored = errors.New("EVENTS does not hold this event")
 
-// InUseError says that the id belongs to a different event, whose content it
-// does not reveal: that may be another tenant's.
-type InUseError struct{ ID string }
-
-func (e *InUseError) Error() string {
-	return fmt.Sprintf("id: %q is in use by a different event; nothing was stored. Publish this one under an id of its own, or leave the id out", e.ID)
-}
-
 // UnavailableError says that an event is not known to be stored. It may be
 // stored all the same, unless NotSent: publishing it again under the same id is
 // safe, for then it is recognised.
@@ -103,18 +95,21 @@ func (l *Log) Append(ctx context.Context, e Entry) (Stored, error) { return l.Be
 // other are stored in that order.
 func (l *Log) Begin(e Entry) *Pending {
 	p := &Pending{log: l, entry: e}
+	p.future, p.err = l.send(e.message())
+	return p
+}
+
+func (l *Log) send(m *nats.Msg) (jetstream.PubAckFuture, error) {
 	if s := l.nc.Status(); s != nats.CONNECTED {
 		// The client would keep it and send it on reconnecting, long after the
 		// producer has been told that it failed.
-		p.err = &UnavailableError{NotSent: true, Err: fmt.Errorf("the connection is %s", s)}
-		return p
+		return nil, &UnavailableError{NotSent: true, Err: fmt.Errorf("the connection is %s", s)}
 	}
-	f, err := l.js.PublishMsgAsync(e.message(), jetstream.WithStallWait(stallWait))
+	f, err := l.js.PublishMsgAsync(m, jetstream.WithStallWait(stallWait))
 	if err != nil {
-		p.err = l.explain(e, err)
+		return nil, l.explain(len(m.Data), err)
 	}
-	p.future = f
-	return p
+	return f, nil
 }
 
 // Err is why the event could not be sent at all, or nil.
@@ -126,20 +121,28 @@ func (p *Pending) Wait(ctx context.Context) (Stored, error) {
 	if p.err != nil {
 		return Stored{}, p.err
 	}
+	ack, err := p.log.wait(ctx, p.future)
+	switch {
+	case err != nil:
+		return Stored{}, err
+	case ack.Duplicate:
+		return p.log.recognise(ctx, p.entry, ack.Sequence)
+	}
+	return Stored{Seq: ack.Sequence}, nil
+}
+
+func (l *Log) wait(ctx context.Context, f jetstream.PubAckFuture) (*jetstream.PubAck, error) {
 	select {
-	case ack := <-p.future.Ok():
+	case ack := <-f.Ok():
 		if ack.Stream != streams.Events {
-			return Stored{}, &UnavailableError{Err: fmt.Errorf("subject %s belongs to stream %s, not %s; mend it with: waybill streams apply",
-				p.future.Msg().Subject, ack.Stream, streams.Events)}
+			return nil, &UnavailableError{Err: fmt.Errorf("subject %s belongs to stream %s, not %s; mend it with: waybill streams apply",
+				f.Msg().Subject, ack.Stream, streams.Events)}
 		}
-		if ack.Duplicate {
-			return p.log.recognise(ctx, p.entry, ack.Sequence)
-		}
-		return Stored{Seq: ack.Sequence}, nil
-	case err := <-p.future.Err():
-		return Stored{}, p.log.explain(p.entry, err)
+		return ack, nil
+	case err := <-f.Err():
+		return nil, l.explain(len(f.Msg().Data), err)
 	case <-ctx.Done():
-		return Stored{}, &UnavailableError{Err: context.Cause(ctx)}
+		return nil, &UnavailableError{Err: context.Cause(ctx)}
 	}
 }
 
@@ -147,16 +150,19 @@ func (p *Pending) Wait(ctx context.Context) (Stored, error) {
 // the same id, which JetStream dropped and which nobody would ever miss.
 func (l *Log) recognise(ctx context.Context, e Entry, seq uint64) (Stored, error) {
 	m, err := l.Read(ctx, seq)
-	if errors.Is(err, ErrNotStored) {
-		return Stored{}, &InUseError{e.Event.ID}
-	}
-	if err != nil {
+	switch {
+	case err == nil && e.same(m.Subject, m.Header, m.Body):
+		return Stored{Seq: seq, Duplicate: true}, nil
+	case err != nil && !errors.Is(err, ErrNotStored):
 		return Stored{}, &UnavailableError{Err: err}
 	}
-	if !e.same(m.Subject, m.Header, m.Body) {
-		return Stored{}, &InUseError{e.Event.ID}
+	// Its producer is told only once it is on record: if we die before, it is
+	// published again, and refused again.
+	inUse := &InUseError{e.Event.ID}
+	if err := l.Refuse(ctx, e.refusal(inUse)); err != nil {
+		return Stored{}, err
 	}
-	return Stored{Seq: seq, Duplicate: true}, nil
+	return Stored{}, inUse
 }
 
 // Message is an event as EVENTS holds it.
@@ -182,17 +188,28 @@ func (l *Log) Read(ctx context.Context, seq uint64) (Message, error) {
 	return Message{Seq: m.Sequence, Subject: m.Subject, Header: m.Header, Body: m.Data, StoredAt: m.Time.UTC()}, nil
 }
 
-func (l *Log) explain(e Entry, err error) error {
+func (l *Log) explain(size int, err error) error {
 	var api *jetstream.APIError
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload):
-		return &TooLargeError{len(e.Body), int(l.nc.MaxPayload())}
+		return &TooLargeError{size, int(l.nc.MaxPayload())}
 	case errors.As(err, &api) && full(api.ErrorCode):
 		return &UnavailableError{Full: true, Err: err}
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
 		return &UnavailableError{NotSent: true, Err: fmt.Errorf("stream %s does not answer; see: waybill doctor", streams.Events)}
 	}
 	return &UnavailableError{Err: err}
+}
+
+// Writable says why EVENTS takes nothing now, or nil: without a leader, which
+// alone answers for a stream, nothing is stored.
+func (l *Log) Writable(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.bound)
+	defer cancel()
+	if _, err := l.js.Stream(ctx, streams.Events); err != nil {
+		return fmt.Errorf("stream %s does not answer, so no event can be stored: %w; see: waybill doctor", streams.Events, err)
+	}
+	return nil
 }
 
 // full: the codes of a stream at its limits and of a server without room.

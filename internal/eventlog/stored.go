@@ -17,6 +17,8 @@ const (
 	ReasonPayloadTooLarge = "payload_too_large"
 	ReasonSubjectMismatch = "subject_mismatch"
 	ReasonIDMismatch      = "id_mismatch"
+	// ReasonUnsupportedHeader is that of a message that ingest did not take.
+	ReasonUnsupportedHeader = "unsupported_header"
 	// ReasonIDInUse is that of an event whose id belongs to another one.
 	ReasonIDInUse = "id_in_use"
 )
@@ -35,6 +37,9 @@ func (r *Rejection) Unwrap() error { return r.Err }
 // nothing but the message, so that everybody comes to the same answer. Of what is
 // refused, tenant and event are as far as they could be read.
 func Parse(subject string, header nats.Header, body []byte) (tenant string, e envelope.Event, rejection *Rejection) {
+	if why, refused := Refused(header); refused {
+		return why.parse(subject, body)
+	}
 	tenant, eventType, err := streams.ParseEventSubject(subject)
 	if err == nil {
 		err = envelope.ValidateTenant(tenant)
@@ -52,7 +57,7 @@ func Parse(subject string, header nats.Header, body []byte) (tenant string, e en
 	if e.Type != eventType {
 		return tenant, e, &Rejection{ReasonSubjectMismatch, fmt.Errorf("the subject says type %s, the event says %s", eventType, e.Type)}
 	}
-	if id := header.Get(nats.MsgIdHdr); id != "" && id != e.ID && id != tenant+"/"+e.ID {
+	if id := header.Get(nats.MsgIdHdr); id != "" && !streams.IsEventMsgID(id, tenant, e.ID) {
 		return tenant, e, &Rejection{ReasonIDMismatch, fmt.Errorf("the header %s differs from the event's id", nats.MsgIdHdr)}
 	}
 	return tenant, e, nil
@@ -63,7 +68,7 @@ func Parse(subject string, header nats.Header, body []byte) (tenant string, e en
 // begins with its tenant and a stroke is given without them: see LookUp.
 func ClaimedID(subject string, header nats.Header) (tenant, id string, ok bool) {
 	tenant, _, err := streams.ParseEventSubject(subject)
-	if err != nil {
+	if _, refused := Refused(header); refused || err != nil {
 		return "", "", true // no event at all
 	}
 	id = header.Get(nats.MsgIdHdr)

@@ -2,7 +2,6 @@ package fanout
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -55,7 +54,7 @@ func Expand(m stage.Message, r reading, owner *eventlog.Owner, endpoints matcher
 	switch {
 	case r.rejection != nil:
 		if r.tenant == "" {
-			r.tenant = tenantOnRecord(m.Subject)
+			r.tenant = eventlog.TenantOnRecord(m.Subject)
 		}
 		return rejected(m, r.tenant, r.event, r.rejection.Reason, r.rejection.Err, now)
 	case owner != nil:
@@ -78,7 +77,11 @@ func repeated(m stage.Message, tenant string, e envelope.Event, owner *eventlog.
 
 func rejected(m stage.Message, tenant string, e envelope.Event, reason string, why error, now time.Time) expansion {
 	r := eventRecord(record.EventRejected, m, tenant, e, now)
-	r.Reason, r.Detail, r.NATSSubject = reason, clip(safe(why), 500), clip(m.Subject, 300)
+	subject := m.Subject
+	if by, ok := eventlog.Refused(m.Header); ok {
+		subject = by.Subject // where its producer published it
+	}
+	r.Reason, r.Detail, r.NATSSubject = reason, clip(safe(why), 500), clip(subject, 300)
 	return expansion{records: []record.Record{r}}
 }
 
@@ -106,6 +109,7 @@ func accepted(m stage.Message, tenant string, e envelope.Event, endpoints matche
 
 // owed is an event that matched, and what follows from it.
 func owed(m stage.Message, tenant string, e envelope.Event, matched []*registry.Endpoint, rules []*registry.EventType, now time.Time) expansion {
+	trace := eventlog.TraceIn(m.Header)
 	out := expansion{records: make([]record.Record, 1, 1+len(matched)), deliveries: make([]delivery.Delivery, 0, len(matched))}
 	first := eventRecord(record.EventAccepted, m, tenant, e, now)
 	for _, ep := range matched {
@@ -114,7 +118,7 @@ func owed(m stage.Message, tenant string, e envelope.Event, matched []*registry.
 			EventID: e.ID, EndpointID: ep.ID, Tenant: tenant, Type: e.Type, EventSeq: m.Seq,
 			// The window starts when the event was stored: time in a queue counts.
 			OwedAt: m.StoredAt, DeliverBy: terms.DeliverBy, Fifo: ep.Ordering == registry.FIFO,
-			Traceparent: m.Header.Get(streams.HeaderTraceparent), Tracestate: m.Header.Get(streams.HeaderTracestate), Event: m.Data,
+			Traceparent: trace.Parent, Tracestate: trace.State, Event: m.Data,
 		}
 		out.deliveries = append(out.deliveries, d)
 		out.records = append(out.records, owedRecord(d, ep, now))
@@ -162,7 +166,7 @@ func eventRecord(kind record.Kind, m stage.Message, tenant string, e envelope.Ev
 	r := record.Record{
 		ID: record.EventRecordID(m.Seq, m.StoredAt), Kind: kind, At: now, Tenant: tenant, EventID: e.ID, EventType: e.Type,
 		EventAt: e.Timestamp, EventSeq: m.Seq, StoredAt: m.StoredAt, DeliverBy: e.DeliverBy,
-		NoMsgID: m.Header.Get(nats.MsgIdHdr) == "",
+		NoMsgID: m.Header.Get(nats.MsgIdHdr) == "" || m.Header.Get(streams.HeaderNoMsgID) != "",
 	}
 	if e.ID == "" {
 		r.EventID = claimedID(m)
@@ -180,21 +184,10 @@ func eventRecord(kind record.Kind, m stage.Message, tenant string, e envelope.Ev
 // producer finds the record.
 func claimedID(m stage.Message) string {
 	id := m.Header.Get(nats.MsgIdHdr)
-	if envelope.ValidateID(id) != nil {
+	if _, ok := eventlog.Refused(m.Header); ok || envelope.ValidateID(id) != nil {
 		return ""
 	}
 	return id
-}
-
-// unknownTenant stands on the record of an event whose subject names no tenant.
-const unknownTenant = "unknown"
-
-func tenantOnRecord(subject string) string {
-	tokens := strings.Split(subject, ".")
-	if len(tokens) < 2 || envelope.ValidateTenant(tokens[1]) != nil {
-		return unknownTenant
-	}
-	return tokens[1]
 }
 
 // clip bounds a text on record; what producers send may be quoted in it.

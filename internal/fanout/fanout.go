@@ -189,7 +189,7 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 	if err := f.view.Fresh(ctx); err != nil {
 		return f.later(err, m.Subject)
 	}
-	incoming := tracing.Context{Parent: m.Header.Get(streams.HeaderTraceparent), State: m.Header.Get(streams.HeaderTracestate)}
+	incoming := tracing.Context(eventlog.TraceIn(m.Header))
 	span := f.o.Tracer.Start("fanout", tracing.Consumer, incoming, tracing.Context{})
 	defer span.End()
 	r := read(m)
@@ -216,7 +216,7 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 		span.Failed("handed_back")
 		return f.later(err, m.Subject)
 	}
-	if err := errors.Join(f.disown(ctx, m, first), f.tell(ctx, first)); err != nil {
+	if err := errors.Join(f.disown(ctx, m, first), f.tell(ctx, m, first)); err != nil {
 		span.Failed("handed_back")
 		return f.later(err, m.Subject)
 	}
@@ -230,7 +230,7 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 
 // tell asks for people to be told of an event that was rejected, which nobody
 // gets. It is asked before the event is acknowledged: after a crash, again.
-func (f *Fanout) tell(ctx context.Context, first record.Record) error {
+func (f *Fanout) tell(ctx context.Context, event stage.Message, first record.Record) error {
 	if first.Kind != record.EventRejected {
 		return nil
 	}
@@ -238,8 +238,11 @@ func (f *Fanout) tell(ctx context.Context, first record.Record) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.pub.Publish(ctx, m)
-	return err
+	if _, err = f.pub.Publish(ctx, m); err != nil {
+		return err
+	}
+	f.announce(event, first)
+	return nil
 }
 
 // result of an expansion, as the metrics call it.

@@ -40,5 +40,8 @@ func (f *Fanout) disown(ctx context.Context, m stage.Message, first record.Recor
 	if first.Kind != record.EventRejected || first.Reason != eventlog.ReasonIDInUse {
 		return nil
 	}
+	if _, refused := eventlog.Refused(m.Header); refused {
+		return nil // it never was in the order of those that may own the id
+	}
 	return f.stored.Disown(ctx, m.Seq)
 }

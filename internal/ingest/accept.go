@@ -38,28 +38,28 @@ type attempt struct {
 	pending *eventlog.Pending
 	began   time.Time
 	span    *tracing.Span
-	refused *problem.Problem
+	refused error // by what it says
 	away    error // why nothing can be sent now, this event included
 }
 
 // begin reads an event and sends it, unless away says that nothing can be
 // sent; wait says what became of it.
-func (s *Ingest) begin(tenant string, raw []byte, trace eventlog.Trace, away error) *attempt {
+func (s *Ingest) begin(log *eventlog.Log, d eventlog.Draft, away error) *attempt {
 	a := &attempt{s: s, began: time.Now(), away: away}
-	entry, err := eventlog.Prepare(raw, tenant, s.o.MaxEventBytes, s.o.Now())
+	entry, err := eventlog.Prepare(d, s.o.MaxEventBytes, s.o.Now())
 	if err != nil {
-		a.refused = problemOf(err)
+		a.refused = err
 		return a
 	}
-	a.span = s.o.Tracer.Start("publish", tracing.Producer, tracing.Context(trace), tracing.Context{}).
+	a.span = s.o.Tracer.Start("publish", tracing.Producer, tracing.Context(d.Trace), tracing.Context{}).
 		Text("messaging.system", "nats").Text("messaging.destination.name", streams.Events).Text("waybill.tenant", entry.Tenant).
 		Text("waybill.event_id", entry.Event.ID).Text("waybill.event_type", entry.Event.Type)
-	entry.Trace = eventlog.Trace(a.span.Context(tracing.Context(trace)))
+	entry.Trace = eventlog.Trace(a.span.Context(tracing.Context(d.Trace)))
 	a.entry = entry
 	if away != nil {
 		return a
 	}
-	a.pending = s.log.Begin(entry)
+	a.pending = log.Begin(entry)
 	var unavailable *eventlog.UnavailableError
 	if errors.As(a.pending.Err(), &unavailable) {
 		a.away = unavailable
@@ -68,9 +68,9 @@ func (s *Ingest) begin(tenant string, raw []byte, trace eventlog.Trace, away err
 }
 
 // wait returns once the event is stored, or cannot be said to be.
-func (a *attempt) wait(ctx context.Context) (Result, *problem.Problem) {
+func (a *attempt) wait(ctx context.Context) (eventlog.Stored, error) {
 	if a.refused != nil {
-		return Result{}, a.refused
+		return eventlog.Stored{}, a.refused
 	}
 	defer a.span.End()
 	stored, err := eventlog.Stored{}, a.away
@@ -78,12 +78,21 @@ func (a *attempt) wait(ctx context.Context) (Result, *problem.Problem) {
 		stored, err = a.pending.Wait(ctx)
 	}
 	if err != nil {
-		p := problemOf(err)
-		p.EventID = a.entry.Event.ID
-		a.span.Failed(p.Code)
-		return Result{}, p
+		a.span.Failed(problemOf(err).Code)
+		return stored, err
 	}
 	a.s.metrics.stored(stored.Duplicate, time.Since(a.began))
+	return stored, nil
+}
+
+// result is wait's answer over HTTP.
+func (a *attempt) result(ctx context.Context) (Result, *problem.Problem) {
+	stored, err := a.wait(ctx)
+	if err != nil {
+		p := problemOf(err)
+		p.EventID = a.entry.Event.ID
+		return Result{}, p
+	}
 	res := Result{Status: http.StatusAccepted, Accepted: &Accepted{ID: a.entry.Event.ID, Tenant: a.entry.Tenant,
 		Type: a.entry.Event.Type, Duplicate: stored.Duplicate, Seq: stored.Seq}}
 	if stored.Duplicate {
@@ -97,6 +106,7 @@ func problemOf(err error) *problem.Problem {
 	var field *envelope.FieldError
 	var large *eventlog.TooLargeError
 	var inUse *eventlog.InUseError
+	var mismatch *eventlog.MismatchError
 	var away *eventlog.UnavailableError
 	switch {
 	case errors.As(err, &field) && field.Field == "event":
@@ -107,6 +117,8 @@ func problemOf(err error) *problem.Problem {
 		return problem.New(http.StatusRequestEntityTooLarge, "too_large", err.Error())
 	case errors.As(err, &inUse):
 		return problem.New(http.StatusConflict, "id_in_use", err.Error()).Of("id")
+	case errors.As(err, &mismatch):
+		return problem.New(http.StatusUnprocessableEntity, mismatch.Reason, err.Error()).Of(mismatch.Field)
 	}
 	code := "unavailable"
 	if errors.As(err, &away) && away.Full {

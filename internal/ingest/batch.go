@@ -109,7 +109,7 @@ func (s *Ingest) batch(ctx context.Context, w http.ResponseWriter, tenant string
 	attempts := make([]*attempt, len(items))
 	var away error
 	for i, raw := range items {
-		attempts[i] = s.begin(tenant, raw, trace, away)
+		attempts[i] = s.begin(s.log, eventlog.Draft{Tenant: tenant, Raw: raw, Trace: trace}, away)
 		// What keeps one from being sent keeps the rest: each would wait as long.
 		away = attempts[i].away
 	}
@@ -119,7 +119,7 @@ func (s *Ingest) batch(ctx context.Context, w http.ResponseWriter, tenant string
 	group.SetLimit(32)
 	for i, a := range attempts {
 		group.Go(func() error {
-			res, p := a.wait(ctx)
+			res, p := a.result(ctx)
 			if p != nil {
 				res = Result{Status: p.Status, Problem: p}
 			}

@@ -1,17 +1,18 @@
-// Package ingest is the stage that takes events over HTTP: POST /v1/events. It
-// answers only once EVENTS has stored an event, so an event whose producer was
-// answered 200 or 202 is never lost.
+// Package ingest is the stage that takes events, over HTTP (POST /v1/events) and
+// over NATS (events.<tenant>.<type>). Both ways it answers only once EVENTS has
+// stored an event, so an event that its producer was told is stored is never lost.
 package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/waybill-dev/waybill/internal/eventlog"
@@ -60,21 +61,30 @@ type Options struct {
 	BodyTimeout time.Duration
 	// MaxBuffered bounds the bytes of bodies in memory at once. Optional: 256 MiB.
 	MaxBuffered int64
+	// MaxPending bounds the bytes of messages in hand, and again of those that
+	// wait for that. Optional: 64 MiB.
+	MaxPending int
+	// DrainTimeout bounds a stop. Optional: 15 s.
+	DrainTimeout time.Duration
+	// Log gets what cannot be answered to anybody. Optional: none.
+	Log zerolog.Logger
 	// Tracer of the publish. Optional: none.
 	Tracer *tracing.Tracer
 	// Now is the clock that assigns timestamps. Optional: time.Now.
 	Now func() time.Time
 }
 
-// Ingest takes events over HTTP. It is safe for concurrent use.
+// Ingest takes events. It is safe for concurrent use.
 type Ingest struct {
 	o       Options
 	log     *eventlog.Log
 	metrics *metrics
 	room    *semaphore.Weighted // bytes of bodies
+	front   *front
 }
 
-// New makes the stage. It answers once its Handler is served.
+// New makes the stage. It answers HTTP once its routes are served, and NATS
+// while Run works.
 func New(o Options) (*Ingest, error) {
 	if o.NC == nil || o.Metrics == nil {
 		return nil, fmt.Errorf("ingest: an option is missing")
@@ -88,6 +98,12 @@ func New(o Options) (*Ingest, error) {
 	if o.MaxBuffered == 0 {
 		o.MaxBuffered = maxBuffered
 	}
+	if o.MaxPending == 0 {
+		o.MaxPending = maxPending
+	}
+	if o.DrainTimeout == 0 {
+		o.DrainTimeout = drainTimeout
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -99,16 +115,29 @@ func New(o Options) (*Ingest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ingest{o: o, log: log, metrics: m, room: semaphore.NewWeighted(o.MaxBuffered)}, nil
+	s := &Ingest{o: o, log: log, metrics: m, room: semaphore.NewWeighted(o.MaxBuffered)}
+	s.front, err = newFront(s)
+	return s, err
 }
 
 // Routes adds POST /v1/events to mux.
 func (s *Ingest) Routes(mux *http.ServeMux) { mux.Handle(Path, problem.Guard(s)) }
 
-// Run works until ctx ends. The requests in hand are the HTTP server's to finish.
-func (s *Ingest) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+// Run takes events from NATS until ctx ends, and answers those in hand. The
+// requests in hand are the HTTP server's to finish.
+func (s *Ingest) Run(ctx context.Context) error { return s.front.run(ctx) }
+
+// Listening is closed once Run takes events from NATS.
+func (s *Ingest) Listening() <-chan struct{} { return s.front.listening }
+
+// Ready says why no event can be taken now, or nil.
+func (s *Ingest) Ready(ctx context.Context) error {
+	select {
+	case <-s.front.listening:
+		return s.log.Writable(ctx)
+	default:
+		return errors.New("ingest does not listen to NATS yet")
+	}
 }
 
 // ServeHTTP answers one request: see docs/api.md.
@@ -147,7 +176,7 @@ func (s *Ingest) accept(w http.ResponseWriter, r *http.Request, tenant string) *
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
-	trace := eventlog.Trace{Parent: r.Header.Get(streams.HeaderTraceparent), State: strings.Join(r.Header.Values(streams.HeaderTracestate), ",")}
+	trace := eventlog.TraceOf(r.Header.Values(streams.HeaderTraceparent), r.Header.Values(streams.HeaderTracestate))
 	switch {
 	case lines:
 		items, err := splitLines(body)
@@ -166,7 +195,7 @@ func (s *Ingest) accept(w http.ResponseWriter, r *http.Request, tenant string) *
 }
 
 func (s *Ingest) single(ctx context.Context, w http.ResponseWriter, tenant string, body []byte, trace eventlog.Trace) *problem.Problem {
-	res, p := s.begin(tenant, body, trace, nil).wait(ctx)
+	res, p := s.begin(s.log, eventlog.Draft{Tenant: tenant, Raw: body, Trace: trace}, nil).result(ctx)
 	if p != nil {
 		return p
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/ingest"
 	"github.com/waybill-dev/waybill/internal/testkit"
 	"github.com/waybill-dev/waybill/streams"
@@ -28,6 +29,8 @@ type system struct {
 	nc      *nats.Conn
 	url     string
 	metrics *prometheus.Registry
+	stage   *ingest.Ingest
+	running *testkit.Running // with listen
 }
 
 func start(t testing.TB, change func(*ingest.Options)) *system {
@@ -42,6 +45,7 @@ func start(t testing.TB, change func(*ingest.Options)) *system {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.stage = stage
 	mux := http.NewServeMux()
 	stage.Routes(mux)
 	server := httptest.NewServer(mux)
@@ -150,13 +154,31 @@ func (s *system) stored(seq uint64) (subject string, header nats.Header, body st
 	return m.Subject, m.Header, string(m.Data)
 }
 
+// count is how many events EVENTS holds, without those that were refused.
 func (s *system) count() uint64 {
+	s.t.Helper()
+	return s.messages() - uint64(len(s.refused()))
+}
+
+func (s *system) messages() uint64 {
 	s.t.Helper()
 	stream, err := s.nats.JetStream().Stream(context.Background(), streams.Events)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return stream.CachedInfo().State.Msgs
+}
+
+// refused are the refusals that EVENTS holds for fanout, by their ids, then reasons.
+func (s *system) refused() (out []string) {
+	s.t.Helper()
+	for seq := range s.messages() {
+		if _, header, _ := s.stored(seq + 1); header.Get(streams.HeaderRefused) != "" {
+			r, _ := eventlog.Refused(header)
+			out = append(out, r.Subject+" "+r.ID+" "+r.Reason)
+		}
+	}
+	return out
 }
 
 func event(id, eventType, data string) string {
@@ -175,7 +197,7 @@ func TestAnEventIsStoredByteForByteBeforeItIsAnswered(t *testing.T) {
 	if subject != "events.acme.payment.captured" || stored != body {
 		t.Errorf("stored %s %s", subject, stored)
 	}
-	for name, want := range map[string]string{"Nats-Msg-Id": "pay:17/a", "tracestate": "a=b",
+	for name, want := range map[string]string{"Nats-Msg-Id": "acme/pay:17/a", "tracestate": "a=b",
 		"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"} {
 		if header.Get(name) != want {
 			t.Errorf("header %s is %q, want %q", name, header.Get(name), want)
@@ -191,7 +213,7 @@ func TestWhatAProducerLeavesOutIsAssigned(t *testing.T) {
 		t.Fatalf("answered %+v", got)
 	}
 	want := `{"id":"` + got.ID + `","type":"a","timestamp":"2026-08-19T14:00:00.000005Z","data":{"x": 1}}`
-	if _, header, stored := s.stored(got.Seq); stored != want || header.Get("Nats-Msg-Id") != got.ID {
+	if _, header, stored := s.stored(got.Seq); stored != want || header.Get("Nats-Msg-Id") != "default/"+got.ID {
 		t.Errorf("stored %s, want %s", stored, want)
 	}
 }
@@ -232,7 +254,6 @@ func TestTheSameEventPublishedAgainIsADuplicateAndADifferentOneAConflict(t *test
 		"another time":     {"default", strings.Replace(event("id-1", "a.b", `{"x":1}`), "07.421Z", "08Z", 1)},
 		"a deadline":       {"default", strings.Replace(event("id-1", "a.b", `{"x":1}`), `"data"`, `"deliver_by":"2026-08-20T00:00:00Z","data"`, 1)},
 		"a subject":        {"default", strings.Replace(event("id-1", "a.b", `{"x":1}`), `"data"`, `"subject":{"type":"p","id":"1"},"data"`, 1)},
-		"another tenant":   {"globex", event("id-1", "a.b", `{"x":1}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := s.send("POST", ingest.Path+"?tenant="+c.tenant, "application/json", c.body).problem(t, 409, "id_in_use")
@@ -244,14 +265,29 @@ func TestTheSameEventPublishedAgainIsADuplicateAndADifferentOneAConflict(t *test
 	if n := s.count(); n != 3 {
 		t.Errorf("EVENTS holds %d, want 3", n)
 	}
+	if n := len(s.refused()); n != 6 {
+		t.Errorf("%d refused events are on their way to the record, want 6", n)
+	}
 }
 
-func TestAConflictRevealsNothingOfTheOtherTenantsEvent(t *testing.T) {
+func TestOneTenantsIDsNeverMeetAnothers(t *testing.T) {
 	s := start(t, nil)
-	s.send("POST", ingest.Path+"?tenant=acme", "application/json", event("shared", "secret.merger", `"CONFIDENTIAL"`)).accepted(t, 202)
+	for _, tenant := range []string{"acme", "globex"} {
+		s.send("POST", ingest.Path+"?tenant="+tenant, "application/json", event("ord-1", "a.b", `"`+tenant+`"`)).accepted(t, 202)
+	}
+	for seq, tenant := range []string{"acme", "globex"} {
+		if subject, _, body := s.stored(uint64(seq + 1)); subject != "events."+tenant+".a.b" || !strings.Contains(body, tenant) {
+			t.Errorf("EVENTS holds %s of %s at %d", body, subject, seq+1)
+		}
+	}
+}
+
+func TestAConflictRevealsNothingOfTheOtherEvent(t *testing.T) {
+	s := start(t, nil)
+	s.post(event("shared", "secret.merger", `"CONFIDENTIAL"`)).accepted(t, 202)
 	s.post(event("shared", "other", `1`)).problem(t, 409, "id_in_use")
 	a := s.post(event("shared", "other", `1`))
-	for _, secret := range []string{"acme", "secret.merger", "CONFIDENTIAL", `"seq"`} {
+	for _, secret := range []string{"secret.merger", "CONFIDENTIAL", `"seq"`} {
 		if bytes.Contains(a.body, []byte(secret)) {
 			t.Errorf("the answer reveals %s: %s", secret, a.body)
 		}

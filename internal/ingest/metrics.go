@@ -32,6 +32,16 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
+// watch exports what was dropped before it could be looked at.
+func (m *metrics) watch(r prometheus.Registerer, dropped func() float64) error {
+	err := r.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "waybill_ingest_dropped_total",
+		Help: "Events from NATS dropped unanswered because more came than could be stored."}, dropped))
+	if err != nil {
+		return fmt.Errorf("ingest metrics: %w", err)
+	}
+	return nil
+}
+
 func (m *metrics) stored(duplicate bool, took time.Duration) {
 	m.latency.Observe(took.Seconds())
 	if duplicate {

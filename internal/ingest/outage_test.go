@@ -146,7 +146,7 @@ func TestAnEventInTheWrongStreamIsNotAnswered202(t *testing.T) {
 	if err := js.DeleteStream(ctx, streams.Events); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"events.>"}}); err != nil {
+	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "OTHER", Subjects: []string{streams.IngestSubject(streams.EventSubjects)}}); err != nil {
 		t.Fatal(err)
 	}
 	p := s.post(event("x", "t", "1")).problem(t, 503, "unavailable")

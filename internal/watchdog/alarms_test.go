@@ -57,8 +57,8 @@ func TestEachFindingIsRaisedAndCleared(t *testing.T) {
 			func(b *bench) { b.apply() }},
 		{"events that were removed", MessagesRemoved, streams.Events,
 			func(b *bench) {
-				b.message(streams.EventSubject("t", "a"))
-				b.message(streams.EventSubject("t", "a"))
+				b.message(streams.IngestSubject(streams.EventSubject("t", "a")))
+				b.message(streams.IngestSubject(streams.EventSubject("t", "a")))
 				b.eventually("both were seen", func() bool { return b.marked(streams.Events) == 2 })
 				b.alter(streams.Events, func(c *jetstream.StreamConfig) { c.MaxMsgs, c.Discard = 1, jetstream.DiscardOld })
 			}, nil},
@@ -66,13 +66,13 @@ func TestEachFindingIsRaisedAndCleared(t *testing.T) {
 			func(b *bench) {
 				b.remake(streams.Events, func(c *jetstream.StreamConfig) { c.DenyDelete = false })
 				for range 3 {
-					b.message(streams.EventSubject("t", "a"))
+					b.message(streams.IngestSubject(streams.EventSubject("t", "a")))
 				}
 				must(b.t, b.stream(streams.Events).DeleteMsg(b.t.Context(), 2))
 			}, func(b *bench) { b.remake(streams.Events, func(*jetstream.StreamConfig) {}); b.apply() }},
 		{"a stream that was made anew", StreamRewound, streams.Events,
 			func(b *bench) {
-				b.message(streams.EventSubject("t", "a"))
+				b.message(streams.IngestSubject(streams.EventSubject("t", "a")))
 				b.eventually("it was seen", func() bool { return b.marked(streams.Events) == 1 })
 				b.remake(streams.Events, func(*jetstream.StreamConfig) {})
 			}, nil},

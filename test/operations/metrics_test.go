@@ -80,7 +80,7 @@ func expected() map[string][]string {
 	working := []string{"waybill_publish_messages_total", "waybill_publish_retries_total", "waybill_publish_duration_seconds",
 		"waybill_consumer_in_hand", "waybill_consumer_handled_total", "waybill_consumer_redelivered_total", "waybill_clock_offset_seconds"}
 	out := map[string][]string{
-		"ingest": {"waybill_ingest_events_total", "waybill_ingest_publish_duration_seconds"},
+		"ingest": {"waybill_ingest_events_total", "waybill_ingest_dropped_total", "waybill_ingest_publish_duration_seconds"},
 		"fanout": append([]string{"waybill_events_total", "waybill_deliveries_owed_total"}, working...),
 		"dispatcher": append([]string{"waybill_attempts_total", "waybill_attempt_duration_seconds", "waybill_attempts_in_flight", "waybill_breakers_open",
 			"waybill_queue_delay_seconds", "waybill_delivery_duration_seconds", "waybill_deadline_left_ratio", "waybill_dead_letters_total",

@@ -78,7 +78,10 @@ func TestARejectedEventAsksForPeopleToBeTold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.fanout()
-	b.publishRaw(streams.EventSubject("default", "order.paid"), "evt-1", `{"id":"evt-1","type":"order.paid","timestamp":"2026-08-19T15:10:00Z"}`)
+	_, err := b.tryPublish(streams.EventSubject("default", "order.paid"), "evt-1", `{"id":"evt-1","type":"order.paid","timestamp":"2026-08-19T15:10:00Z"}`)
+	if err == nil {
+		t.Error("its producer was told that it is accepted")
+	}
 	rejected := b.ledger.WaitFor(t, 1, kind(record.EventRejected))[0]
 	if d := b.asked(rejected.ID); d.Kind != record.EventRejected || d.EventID != "evt-1" || d.Reason != "invalid_event" || d.Why != "" {
 		t.Errorf("asked for %+v", d)

@@ -48,6 +48,7 @@ func newBench(t *testing.T) *bench {
 	store, err := registry.OpenStore(t.Context(), b.js)
 	must(t, err)
 	b.store = store
+	server.Front()
 	b.ledger = testkit.FollowLedger(t, b.js)
 	return b
 }
@@ -124,15 +125,22 @@ func (b *bench) publish(tenant, id, eventType, data string) *jetstream.PubAck {
 	return b.publishRaw(streams.EventSubject(tenant, eventType), id, body)
 }
 
+// publishRaw tries again while nobody listens: after a restart of the server
+// that is so until ingest is connected again.
 func (b *bench) publishRaw(subject, msgID, body string) *jetstream.PubAck {
+	b.t.Helper()
+	ack, err := b.tryPublish(subject, msgID, body)
+	must(b.t, err)
+	return ack
+}
+
+func (b *bench) tryPublish(subject, msgID, body string) (*jetstream.PubAck, error) {
 	b.t.Helper()
 	m := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: []byte(body)}
 	if msgID != "" {
 		m.Header.Set(nats.MsgIdHdr, msgID)
 	}
-	ack, err := b.js.PublishMsg(b.t.Context(), m)
-	must(b.t, err)
-	return ack
+	return b.js.PublishMsg(b.t.Context(), m, jetstream.WithRetryAttempts(100))
 }
 
 // request is what a receiver got.

@@ -20,7 +20,7 @@ import (
 // takes the same id at the same moment, or as an earlier version did.
 func (b *bench) lay(tenant, id, data string) uint64 {
 	b.t.Helper()
-	m := nats.NewMsg(streams.EventSubject(tenant, "order.paid"))
+	m := nats.NewMsg(streams.IngestSubject(streams.EventSubject(tenant, "order.paid")))
 	m.Data = fmt.Appendf(nil, `{"id":%q,"type":"order.paid","timestamp":"2026-08-19T15:10:00.000Z","data":%s}`, id, data)
 	ack, err := b.js.PublishMsg(b.t.Context(), m)
 	must(b.t, err)

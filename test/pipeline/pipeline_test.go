@@ -261,7 +261,9 @@ func TestAnInvalidEventIsOnRecordAndWedgesNothing(t *testing.T) {
 		{"events.default", "x5", valid, "subject_mismatch"},
 		{"events.default.a.b", "x6", `{"id":"x6","type":"a.b","timestamp":"2026-08-19T15:10:00Z","data":"` + strings.Repeat("x", envelope.MaxEventBytes) + `"}`, "payload_too_large"},
 	} {
-		b.publishRaw(c.subject, c.msgID, c.body)
+		if _, err := b.tryPublish(c.subject, c.msgID, c.body); err == nil || !strings.Contains(err.Error(), c.reason) {
+			t.Errorf("%s: its producer is told %v", c.reason, err)
+		}
 		got := b.ledger.WaitFor(t, 1, func(r record.Record) bool {
 			return r.Kind == record.EventRejected && r.Reason == c.reason && r.NATSSubject == c.subject
 		})
@@ -270,10 +272,13 @@ func TestAnInvalidEventIsOnRecordAndWedgesNothing(t *testing.T) {
 		}
 	}
 	b.ledger.WaitFor(t, 6, kind(record.EventRejected))
+	// What was refused holds no id.
+	b.publishRaw("events.default.a.b", "x1", strings.Replace(valid, "evt-2", "x1", 1))
+	b.ledger.WaitFor(t, 1, ended)
 	// Without the header it is delivered, and the record says that it had none.
 	b.publishRaw("events.default.a.b", "", strings.Replace(valid, "evt-2", "evt-3", 1))
-	b.ledger.WaitFor(t, 1, ended)
-	if got := b.ledger.Where(kind(record.EventAccepted)); len(got) != 1 || !got[0].NoMsgID || got[0].EventID != "evt-3" {
+	b.ledger.WaitFor(t, 2, ended)
+	if got := b.ledger.Where(kind(record.EventAccepted)); len(got) != 2 || got[0].NoMsgID || !got[1].NoMsgID || got[1].EventID != "evt-3" {
 		t.Errorf("accepted: %+v", got)
 	}
 }

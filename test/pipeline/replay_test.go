@@ -99,8 +99,9 @@ func TestATestEventGoesToItsEndpointAlone(t *testing.T) {
 	b.dispatcher()
 	for i, id := range []string{e.ID, foreign.ID} {
 		event := fmt.Sprintf("evt-%d", i)
-		m := &nats.Msg{Subject: streams.EventSubject("default", "waybill.test"), Header: nats.Header{nats.MsgIdHdr: {event}, streams.HeaderOnlyEndpoint: {id}},
-			Data: fmt.Appendf(nil, `{"id":%q,"type":"waybill.test","timestamp":"2026-08-19T15:10:00Z","data":1}`, event)}
+		m := &nats.Msg{Subject: streams.IngestSubject(streams.EventSubject("default", "waybill.test")),
+			Header: nats.Header{nats.MsgIdHdr: {streams.EventMsgID("default", event)}, streams.HeaderOnlyEndpoint: {id}},
+			Data:   fmt.Appendf(nil, `{"id":%q,"type":"waybill.test","timestamp":"2026-08-19T15:10:00Z","data":1}`, event)}
 		_, err := b.js.PublishMsg(t.Context(), m)
 		must(t, err)
 	}

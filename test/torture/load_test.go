@@ -3,10 +3,12 @@ package torture_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -92,17 +94,46 @@ func (l *load) produceNATS(ctx context.Context, t *testing.T, name string, every
 		} else {
 			p.Owed = l.owed(eventType)
 		}
+		if r.IntN(20) == 0 {
+			poison(m.Header, r)
+		}
 		l.untilStored(func() error {
 			once, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			defer cancel()
 			_, err := js.PublishMsg(once, m)
+			if final := refusal(err); final != nil {
+				if !p.Invalid {
+					t.Errorf("ingest refused a valid event: %v", final)
+				}
+				return nil
+			}
+			if err == nil && p.Invalid {
+				t.Errorf("ingest took an invalid event: %s", m.Data)
+			}
 			return err
 		})
 		l.acknowledged(p)
 	}
 }
 
-// produceHTTP does the same through ingest.
+// poison adds trace context that no HTTP request can carry, or none should.
+func poison(h nats.Header, r *rand.Rand) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	states := []string{"a\x01b", "a=\x7f", "\u202e=\u009b", "a=" + strings.Repeat("x", 60_000)}
+	h["traceparent"] = []string{[]string{parent, "x\x7fy"}[r.IntN(2)]}
+	h["tracestate"] = []string{states[r.IntN(len(states))]}
+}
+
+// refusal is an answer that is final, or nil.
+func refusal(err error) error {
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.Code < 500 {
+		return err
+	}
+	return nil
+}
+
+// produceHTTP does the same over HTTP.
 func (l *load) produceHTTP(ctx context.Context, t *testing.T, name string, every time.Duration, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	client := &http.Client{Timeout: 4 * time.Second}
@@ -111,7 +142,16 @@ func (l *load) produceHTTP(ctx context.Context, t *testing.T, name string, every
 		p := invariants.Published{ID: id, Owed: l.owed(eventType)}
 		refused := false
 		l.untilStored(func() error {
-			res, err := client.Post("http://"+l.s.http+"/v1/events?tenant="+tenant, "application/json", bytes.NewReader(envelopeOf(id, eventType, n)))
+			req, err := http.NewRequest(http.MethodPost, "http://"+l.s.http+"/v1/events?tenant="+tenant, bytes.NewReader(envelopeOf(id, eventType, n)))
+			if err != nil {
+				return err
+			}
+			req.Header.Set("Content-Type", "application/json")
+			if n%20 == 0 { // what a client of HTTP can send
+				req.Header.Set("Traceparent", "hello")
+				req.Header.Set("Tracestate", "a="+strings.Repeat("x", 60_000))
+			}
+			res, err := client.Do(req)
 			if err != nil {
 				return err
 			}
