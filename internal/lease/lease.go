@@ -44,6 +44,11 @@ type Lease struct {
 	revision uint64
 	until    time.Time
 	lost     bool
+
+	// other is the revision of somebody else's lease, and otherAt when it was seen
+	// first. They belong to whoever acquires.
+	other   uint64
+	otherAt time.Time
 }
 
 // Hold waits until nobody else holds the lease, and does what only its holder
@@ -118,10 +123,13 @@ func (l *Lease) try(ctx context.Context) (holder string, err error) {
 		if errors.Is(err, jetstream.ErrKeyNotFound) {
 			return "", nil // it ended in between
 		}
-		if err != nil || string(e.Value()) != name {
+		if err != nil || string(e.Value()) != name && !l.abandoned(e.Revision()) {
 			return holderOf(e), err
 		}
 		revision, err = l.kv.Update(ctx, l.o.Key, []byte(name), e.Revision())
+		if errors.Is(err, jetstream.ErrKeyExists) && string(e.Value()) != name {
+			return holderOf(e), nil // it was renewed, or somebody else was faster
+		}
 		if err != nil {
 			return "", err
 		}
@@ -133,6 +141,15 @@ func (l *Lease) try(ctx context.Context) (holder string, err error) {
 	}
 	l.renewed(revision, began)
 	return name, nil
+}
+
+// abandoned says that a lease was not renewed for twice as long as it lasts. The
+// server ends it by the clock on the wall: if that was set back, much later.
+func (l *Lease) abandoned(revision uint64) bool {
+	if revision != l.other {
+		l.other, l.otherAt = revision, time.Now()
+	}
+	return time.Since(l.otherAt) > 2*l.ttl
 }
 
 func holderOf(e jetstream.KeyValueEntry) string {

@@ -346,3 +346,31 @@ func TestABucketThatCannotHoldLeasesIsRefused(t *testing.T) {
 		t.Errorf("a bucket without an end: %v", err)
 	}
 }
+
+// The server ends a lease by the clock on the wall. If that is set back after
+// the holder died, the lease stays; nobody renews it all the same.
+func TestALeaseThatTheServerDoesNotEndIsTakenOnceNobodyRenewsIt(t *testing.T) {
+	b := newBench(t, ttl)
+	dead := b.acquire("dead") // and does not keep it
+	next := b.wait("next")
+	<-next.waiting
+	s, err := b.server.JetStream().Stream(t.Context(), "KV_"+streams.LeasesBucket)
+	must(t, err)
+	config := s.CachedInfo().Config
+	config.MaxAge = time.Hour // what setting the clock back comes to
+	_, err = b.server.JetStream().UpdateStream(t.Context(), config)
+	must(t, err)
+	select {
+	case l := <-next.got:
+		if !l.Valid() || dead.Valid() {
+			t.Errorf("the next one's is valid: %v; the dead one's: %v", l.Valid(), dead.Valid())
+		}
+	case err := <-next.err:
+		t.Fatal(err)
+	case <-time.After(patience):
+		t.Fatal("nobody got the lease")
+	}
+	if h := b.holder(); h != "next" {
+		t.Errorf("%q has it", h)
+	}
+}

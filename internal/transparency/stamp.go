@@ -46,7 +46,7 @@ func (s *stamper) run(ctx context.Context) {
 		wait(ctx, pause)
 		at, err := s.log.o.Store.LastSignatureAt(ctx, ledger.TimestampSignature)
 		if err == nil {
-			wait(ctx, time.Until(at.Add(s.log.o.TimestampEvery)))
+			wait(ctx, min(time.Until(at.Add(s.log.o.TimestampEvery)), s.log.o.TimestampEvery)) // the clock may have been set back
 			select {
 			case c := <-s.next:
 				err = s.stamp(ctx, c)

@@ -16,6 +16,7 @@ func Codes() []Meaning {
 		{ConsumerMissing, "a stage's consumer is not there"},
 		{SinkBehind, "ClickHouse lacks records that are old"},
 		{LedgerFilling, "LEDGER is nearly full"},
+		{ClaimsForgotten, "CLAIMS forgets claims before their day, for want of room"},
 		{MessagesMissing, "messages within EVENTS or LEDGER are gone"},
 		{MessagesRemoved, "messages of EVENTS or LEDGER were removed before their time"},
 		{StreamRewound, "EVENTS or LEDGER ends before where it was seen to end"},

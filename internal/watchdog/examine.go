@@ -189,7 +189,7 @@ func checks(s Sight, found []Finding) []Check {
 		{"registry", counted.Of(s.Endpoints, "endpoint", "endpoints"), []Code{RegistryUnread}},
 		{"consumers", "each takes what there is", []Code{ConsumerMissing, ConsumerStalled}},
 		{"ledger-sink", lag, []Code{SinkBehind, LedgerFilling}},
-		{"completeness", held(s), []Code{MessagesMissing, MessagesRemoved, StreamRewound}},
+		{"completeness", held(s), []Code{MessagesMissing, MessagesRemoved, StreamRewound, ClaimsForgotten}},
 		{"deliveries", fmt.Sprintf("%d without a verdict, none of them late", s.Debts.Open), []Code{PastDeadline, DeliveryOverdue, WatchdogBehind}},
 		{"dead letters", counted.Of(s.Debts.Untold, "waits", "wait") + " for people to be told, none too long", []Code{NotEscalated}},
 		{"people", fmt.Sprintf("escalation policies that name somebody: %d", s.Policies), []Code{NobodyToTell}},

@@ -81,6 +81,7 @@ func Judge(s Sight, l Limits) []Finding {
 	for _, st := range s.Streams {
 		out = append(out, judgeStream(st)...)
 	}
+	out = append(out, judgeClaims(s.Claims, s.At)...)
 	out = append(out, judgeSink(s, l)...)
 	for _, c := range s.Drift {
 		out = append(out, Finding{StreamsDrifted, Wrong, c, "it is not as this version needs it", "waybill streams apply"})

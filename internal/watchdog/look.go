@@ -21,6 +21,7 @@ type Sight struct {
 	At          time.Time
 	Host        string // whose clock At is
 	Streams     []Stream
+	Claims      Stream
 	Consumers   []Consumer
 	Sink        Sink
 	Drift       []string // one line for each definition that differs
@@ -96,6 +97,9 @@ func Look(ctx context.Context, js jetstream.JetStream, partitions int) (Sight, e
 			return s, err
 		}
 		s.Streams = append(s.Streams, st)
+	}
+	if s.Claims, err = lookClaims(ctx, js); err != nil {
+		return s, err
 	}
 	changes, err := streams.Drift(ctx, js, streams.Options{Partitions: partitions})
 	if err != nil {
