@@ -63,7 +63,7 @@ func (w *Waybill) startDispatcher(ctx context.Context, view *registry.View) erro
 	d, err := dispatcher.New(ctx, dispatcher.StageOptions{
 		NC: nc, View: view,
 		Name: w.name, Exclusive: true, // see installationName
-		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain, Group: w.groups(),
+		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain,
 		Keys: w.keys, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names, Redact: w.redact,
 		Tracer: w.tracer, Log: w.stageLog("dispatcher"), Metrics: w.metrics,
 	})
@@ -81,7 +81,7 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 		return err
 	}
 	f, err := fanout.New(ctx, fanout.Options{NC: nc, View: view, Partitions: w.partitions,
-		DrainTimeout: w.o.Drain, Group: w.groups(), Tracer: w.tracer, Log: w.stageLog("fanout"), Metrics: w.metrics})
+		DrainTimeout: w.o.Drain, Tracer: w.tracer, Log: w.stageLog("fanout"), Metrics: w.metrics})
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,3 @@ func (w *Waybill) startWatchdog(ctx context.Context, _ *registry.View) error {
 func (w *Waybill) stageLog(name string) zerolog.Logger {
 	return w.log.With().Str("stage", name).Logger()
 }
-
-// groups says whether stages store together what comes together: when each
-// write of the embedded server costs an fsync.
-func (w *Waybill) groups() bool { return w.nats != nil && w.o.Sync.Always }
