@@ -80,8 +80,12 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 	if err != nil {
 		return err
 	}
+	inHand := 0 // fanout's default
+	if w.nats != nil && w.o.Sync.Always {
+		inHand = fanout.SyncedConcurrency
+	}
 	f, err := fanout.New(ctx, fanout.Options{NC: nc, View: view, Partitions: w.partitions,
-		DrainTimeout: w.o.Drain, Tracer: w.tracer, Log: w.stageLog("fanout"), Metrics: w.metrics})
+		DrainTimeout: w.o.Drain, Concurrency: inHand, Tracer: w.tracer, Log: w.stageLog("fanout"), Metrics: w.metrics})
 	if err != nil {
 		return err
 	}

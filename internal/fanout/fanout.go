@@ -26,9 +26,12 @@ import (
 )
 
 const (
-	// defaultConcurrency is how many events are being expanded at once: as many
-	// as are worth storing together where each write is synced.
-	defaultConcurrency = 128
+	// defaultConcurrency is how many events are being expanded at once: more
+	// would not be faster, and make each one wait longer for the processor.
+	defaultConcurrency = 32
+	// SyncedConcurrency is for a server that syncs every write: where what comes
+	// together is stored together, more come together.
+	SyncedConcurrency = 128
 	// transientPause hands a message back when the pipeline is in the way.
 	transientPause = time.Second
 )
@@ -39,7 +42,7 @@ type Options struct {
 	View         *registry.View  // kept up to date by whoever made it
 	IDs          *eventids.Index // Optional: kept up to date by whoever made it. Nil: one of its own
 	Partitions   int             // of DELIVERIES; the same in every stage
-	Concurrency  int             // Optional: events in hand. Default 128.
+	Concurrency  int             // Optional: events in hand. Default 32, see SyncedConcurrency.
 	DrainTimeout time.Duration   // how long a stop waits for events in hand
 	Tracer       *tracing.Tracer // Optional: none
 	Log          zerolog.Logger
