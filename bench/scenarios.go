@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// scenarios of a run, about twelve minutes at scale 1 on two cores.
+// scenarios of a run, about thirteen minutes at scale 1 on two cores.
 func scenarios(scale float64) []scenario {
 	n := func(events int) int { return max(int(float64(events)*scale), 50) }
 	healthy := func(n int) group { return group{Path: "ok", N: n, Watch: true} }
