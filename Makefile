@@ -83,7 +83,7 @@ $(NODE_PACKAGES): test/interop/node/package-lock.json test/interop/node/package.
 	@touch $@
 
 .PHONY: bench
-bench: engine build ## Measure Waybill beside the raw ceiling of this machine; writes bench/report.md and report.json (12 minutes)
+bench: engine build ## Measure Waybill beside the raw ceiling of this machine; writes bench/report.md and report.json (13 minutes)
 	@go build -o bin/.tmp/bench ./bench && bin/.tmp/bench
 
 ##@ Keep

@@ -1,14 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -56,7 +62,66 @@ func event(id, eventType string) *nats.Msg {
 		Data: fmt.Appendf(nil, `{"id":%q,"type":%q,"timestamp":"2026-08-19T15:10:00.000Z","data":{"pad":"%s"}}`, id, eventType, pad)}
 }
 
-// publish publishes the events and returns when each was handed to the client.
+// load publishes the events, in the way the scenario says, and returns when each began.
+func (s scenario) load(ctx context.Context, w *waybill, out *result) ([]int64, error) {
+	if s.Clients == 0 {
+		return s.publish(ctx, w)
+	}
+	times, took, err := s.post(ctx, w)
+	if err == nil {
+		slices.Sort(took)
+		out.PostP50, out.PostP99 = took[len(took)/2], took[len(took)*99/100]
+	}
+	return times, err
+}
+
+// post publishes the events over HTTP: when each was sent, and how many
+// milliseconds its answer took.
+func (s scenario) post(ctx context.Context, w *waybill) (times []int64, took []float64, err error) {
+	times, took = make([]int64, s.Events), make([]float64, s.Events)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: s.Clients}}
+	defer client.CloseIdleConnections()
+	var next atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	for range s.Clients {
+		g.Go(func() error {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= s.Events {
+					return nil
+				}
+				began := time.Now()
+				if err := postEvent(ctx, client, w.addresses.HTTP, event(eventPrefix+strconv.Itoa(i), loadType).Data); err != nil {
+					return err
+				}
+				times[i], took[i] = began.UnixNano(), time.Since(began).Seconds()*1000
+			}
+		})
+	}
+	return times, took, g.Wait()
+}
+
+func postEvent(ctx context.Context, client *http.Client, addr string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/v1/events", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusAccepted {
+		return fmt.Errorf("publishing an event: %s", resp.Status)
+	}
+	return nil
+}
+
+// publish publishes the events over NATS and returns when each was handed to the client.
 func (s scenario) publish(ctx context.Context, w *waybill) ([]int64, error) {
 	times := make([]int64, s.Events)
 	futures := make([]jetstream.PubAckFuture, 0, s.Events)

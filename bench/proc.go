@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // cpuSeconds is the CPU time, user and system, of a process and its children
@@ -42,6 +44,39 @@ func rssMB(pid int) float64 {
 		}
 	}
 	return 0
+}
+
+// pssMB is a process's share of memory in MB: what it has alone, and its part
+// of what others use too.
+func pssMB(pid int) float64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
+			kb, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			return kb / 1024
+		}
+	}
+	return 0
+}
+
+// diskBytes is the disk that a folder takes, as du counts it.
+func diskBytes(dir string) int64 {
+	sum := int64(0)
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // removed meanwhile
+		}
+		if info, err := d.Info(); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				sum += st.Blocks * 512
+			}
+		}
+		return nil
+	})
+	return sum
 }
 
 // children of a process.

@@ -35,6 +35,9 @@ type scenario struct {
 	Groups []group
 	Events int
 	Rate   float64 // events a second; 0: as fast as they are taken
+	// Clients is how many producers post over HTTP, each one event at a time, its
+	// next once the one before is answered. 0: the events come over NATS.
+	Clients int
 	// Events of floodType, published flat out beside the others.
 	Flood int
 	// FloodRate is how many events of floodType a second are published beside the
@@ -54,21 +57,27 @@ type scenario struct {
 
 // result is what a scenario gave.
 type result struct {
-	Scenario             string  `json:"scenario"`
-	What                 string  `json:"what"`
-	Sync                 string  `json:"sync"`
-	Deliveries           int     `json:"deliveries"`
-	DeliveredPerS        float64 `json:"delivered_per_s"`
-	Ratio                float64 `json:"ratio"`
-	CPUPer1000           float64 `json:"cpu_s_per_1000"`
-	EngineCPUPer1000     float64 `json:"clickhouse_cpu_s_per_1000"` // its part of the former
-	ReceiverCPUPer1000   float64 `json:"receiver_cpu_s_per_1000"`
-	P50                  float64 `json:"p50_ms"`
-	P99                  float64 `json:"p99_ms"`
-	Missing              int     `json:"missing"`
-	Duplicates           int     `json:"duplicates"`
-	RSS                  float64 `json:"rss_mb"`
-	RSSClickHouse        float64 `json:"rss_clickhouse_mb"`
+	Scenario           string  `json:"scenario"`
+	What               string  `json:"what"`
+	Sync               string  `json:"sync"`
+	Deliveries         int     `json:"deliveries"`
+	DeliveredPerS      float64 `json:"delivered_per_s"`
+	Ratio              float64 `json:"ratio"`
+	CPUPer1000         float64 `json:"cpu_s_per_1000"`
+	EngineCPUPer1000   float64 `json:"clickhouse_cpu_s_per_1000"` // its part of the former
+	ReceiverCPUPer1000 float64 `json:"receiver_cpu_s_per_1000"`
+	P50                float64 `json:"p50_ms"`
+	P99                float64 `json:"p99_ms"`
+	Missing            int     `json:"missing"`
+	Duplicates         int     `json:"duplicates"`
+	PostP50            float64 `json:"post_p50_ms,omitempty"` // what producers wait for their answer
+	PostP99            float64 `json:"post_p99_ms,omitempty"`
+	RSS                float64 `json:"rss_mb"`
+	RSSClickHouse      float64 `json:"rss_clickhouse_mb"`
+	// PSS is the memory of all processes, what they share counted once.
+	PSS float64 `json:"pss_mb"`
+	// Kept is what the data directory grew by, when all is delivered and stored.
+	Kept                 float64 `json:"kept_bytes_per_delivery"`
 	LedgerBytes          float64 `json:"ledger_bytes_per_delivery"`
 	LedgerCaughtUpAfterS float64 `json:"ledger_caught_up_after_s"`
 	// Of attempts after the first: how long after they were due they started.
@@ -125,9 +134,10 @@ func (s scenario) run(ctx context.Context, bin string, ceilingPerS float64) (res
 			return out, err
 		}
 	}
+	disk := diskBytes(dir)
 	own, engine, rcvCPU, start := w.cpu(), w.engineCPU(), cpuSeconds(rcv.cmd.Process.Pid), time.Now()
 	beside := s.flood(ctx, w)
-	published, err := s.publish(ctx, w)
+	published, err := s.load(ctx, w, &out)
 	if err != nil {
 		return out, err
 	}
@@ -148,6 +158,7 @@ func (s scenario) run(ctx context.Context, bin string, ceilingPerS float64) (res
 	for _, p := range children(w.cmd.Process.Pid) {
 		out.RSSClickHouse += rssMB(p)
 	}
+	out.PSS = w.pssMB()
 	if s.Pile > 0 {
 		if err := w.waiting(ctx, func(n uint64) bool { return n == 0 }); err != nil {
 			return out, err
@@ -163,6 +174,7 @@ func (s scenario) run(ctx context.Context, bin string, ceilingPerS float64) (res
 	if err != nil {
 		return out, err
 	}
+	out.Kept = float64(diskBytes(dir)-disk) / made
 	out.EngineCPUPer1000 = (w.engineCPU() - engine) / made * 1000
 	out.CPUPer1000 = (w.cpu()-own)/made*1000 + out.EngineCPUPer1000
 	out.ReceiverCPUPer1000 = (cpuSeconds(rcv.cmd.Process.Pid) - rcvCPU) / made * 1000

@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// scenarios of a run, about twelve minutes at scale 1 on two cores.
+// scenarios of a run, about thirteen minutes at scale 1 on two cores.
 func scenarios(scale float64) []scenario {
 	n := func(events int) int { return max(int(float64(events)*scale), 50) }
 	healthy := func(n int) group { return group{Path: "ok", N: n, Watch: true} }
@@ -16,6 +16,14 @@ func scenarios(scale float64) []scenario {
 		{Name: "latency", What: "50 events a second", Sync: "1s", Groups: []group{healthy(1)}, Events: n(500), Rate: 50, Wait: time.Minute},
 		{Name: "latency-always", What: "50 events a second, safe from a power cut", Sync: "always", Groups: []group{healthy(1)},
 			Events: n(500), Rate: 50, Wait: time.Minute},
+		{Name: "posts1-always", What: "64 clients post one event at a time, fan-out 1, safe from a power cut", Sync: "always",
+			Groups: []group{healthy(1)}, Events: n(5000), Clients: 64, Wait: 2 * time.Minute},
+		{Name: "posts1", What: "the same, at most a second lost in a power cut", Sync: "1s",
+			Groups: []group{healthy(1)}, Events: n(5000), Clients: 64, Wait: 2 * time.Minute},
+		{Name: "posts10-always", What: "64 clients post one event at a time, fan-out 10, safe from a power cut", Sync: "always",
+			Groups: []group{healthy(10)}, Events: n(1500), Clients: 64, Wait: 2 * time.Minute},
+		{Name: "posts10", What: "the same, at most a second lost in a power cut", Sync: "1s",
+			Groups: []group{healthy(10)}, Events: n(1500), Clients: 64, Wait: 2 * time.Minute},
 		{Name: "failures", What: "one request in five fails, retried in 100 ms to 1 s", Sync: "1s",
 			Groups: []group{{Path: "fail/20", N: 10, Watch: true, Spec: quick}}, Events: n(1500), Wait: 2 * time.Minute},
 		{Name: "half", What: "ten endpoints at half of full load", Sync: "1s", Groups: []group{healthy(9), {Path: "ok", N: 1}},

@@ -127,6 +127,15 @@ func (w *waybill) stop() {
 	_ = w.cmd.Wait()
 }
 
+// pssMB is the memory of the process and of its ClickHouse.
+func (w *waybill) pssMB() float64 {
+	sum := pssMB(w.cmd.Process.Pid)
+	for _, p := range children(w.cmd.Process.Pid) {
+		sum += pssMB(p)
+	}
+	return sum
+}
+
 // cpu is the process's own CPU time, engineCPU that of its ClickHouse.
 func (w *waybill) cpu() float64 { return cpuSeconds(w.cmd.Process.Pid) }
 

@@ -81,6 +81,11 @@ const (
 	StatusMarks  = "marks"
 )
 
+// LedgerWanted is the subject of a request to the sink that writes: store soon
+// what LEDGER has. The answer, empty, says that this is done. It is a courtesy to
+// whoever reads the ledger right after something happened: nothing relies on it.
+const LedgerWanted = "waybill.ledger.wanted"
+
 // SinkStatus is how far ClickHouse has come, as the sink last said.
 type SinkStatus struct {
 	StreamSeq   uint64 `json:"stream_seq"`   // of the last record in ClickHouse

@@ -34,7 +34,7 @@ checkpoints of it. Both are served on --http: /log/checkpoint, /log/tile/…
 			f.StringVar(&dsn, "clickhouse", "clickhouse://127.0.0.1:9000/"+ledger.DefaultDatabase, "ClickHouse, native protocol: clickhouse://user:password@host:port/database")
 			f.IntVar(&o.BatchRecords, "batch-records", ledgersink.DefaultBatchRecords, "most records in one insert")
 			f.IntVar(&o.BatchBytes, "batch-bytes", ledgersink.DefaultBatchBytes, "an insert ends at this many bytes")
-			f.DurationVar(&o.BatchAge, "batch-age", ledgersink.DefaultBatchAge, "longest time that a record waits for an insert to fill up")
+			f.DurationVar(&o.BatchAge, "batch-age", ledgersink.DefaultBatchAge, "longest time that a record waits for an insert to fill up; the first after a pause, and those that somebody asks for, wait much less")
 			f.DurationVar(&o.Keep, "keep", ledgersink.DefaultKeep, "how long LEDGER keeps what ClickHouse already has")
 			log.Bind(f, "default: none, and nothing is signed")
 		},

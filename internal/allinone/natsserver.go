@@ -88,7 +88,7 @@ func startNATS(addr, dir string, sync Sync, log zerolog.Logger) (*natsServer, er
 	o := &server.Options{
 		ServerName: "waybill", Host: host, Port: port, NoSigs: true, NoLog: true,
 		JetStream: true, StoreDir: dir, JetStreamMaxStore: maxStore,
-		SyncAlways: sync.Always, SyncInterval: sync.Interval,
+		MaxConn: process.MostConnections(), SyncAlways: sync.Always, SyncInterval: sync.Interval,
 	}
 	s, err := server.NewServer(o)
 	if err != nil {

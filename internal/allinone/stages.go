@@ -63,7 +63,7 @@ func (w *Waybill) startDispatcher(ctx context.Context, view *registry.View) erro
 	d, err := dispatcher.New(ctx, dispatcher.StageOptions{
 		NC: nc, View: view,
 		Name: w.name, Exclusive: true, // see installationName
-		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain, Group: w.groups(),
+		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain,
 		Keys: w.keys, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names, Redact: w.redact,
 		Tracer: w.tracer, Log: w.stageLog("dispatcher"), Metrics: w.metrics,
 	})
@@ -80,8 +80,12 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 	if err != nil {
 		return err
 	}
+	inHand := 0 // fanout's default
+	if w.nats != nil && w.o.Sync.Always {
+		inHand = fanout.SyncedConcurrency
+	}
 	f, err := fanout.New(ctx, fanout.Options{NC: nc, View: view, Partitions: w.partitions,
-		DrainTimeout: w.o.Drain, Group: w.groups(), Tracer: w.tracer, Log: w.stageLog("fanout"), Metrics: w.metrics})
+		DrainTimeout: w.o.Drain, Concurrency: inHand, Tracer: w.tracer, Log: w.stageLog("fanout"), Metrics: w.metrics})
 	if err != nil {
 		return err
 	}
@@ -134,7 +138,3 @@ func (w *Waybill) startWatchdog(ctx context.Context, _ *registry.View) error {
 func (w *Waybill) stageLog(name string) zerolog.Logger {
 	return w.log.With().Str("stage", name).Logger()
 }
-
-// groups says whether stages store together what comes together: when each
-// write of the embedded server costs an fsync.
-func (w *Waybill) groups() bool { return w.nats != nil && w.o.Sync.Always }

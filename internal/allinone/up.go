@@ -143,6 +143,7 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 		return w, err
 	}
 	w.cleanup.Push("data directory", time.Second, func(context.Context) error { return w.data.close() })
+	process.WarnFewDescriptors(w.log)
 	if err := process.ServeDebug(o.DebugHTTP, &w.cleanup, w.log); err != nil {
 		return w, err
 	}

@@ -75,7 +75,7 @@ type DeadLetterPage struct {
 
 // DeadLetters returns one page of dead letters, the latest first.
 func (c *Control) DeadLetters(ctx context.Context, f DeadLetterFilter, cursor string, limit int) (DeadLetterPage, error) {
-	l, err := c.ledger()
+	l, err := c.ledger(ctx)
 	if err != nil {
 		return DeadLetterPage{}, err
 	}

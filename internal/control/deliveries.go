@@ -23,12 +23,20 @@ const (
 	// ledgerTimeout bounds one question to the ledger.
 	ledgerTimeout = 15 * time.Second
 	maxCursor     = 512
+	// wantedFor bounds the wait for the sink before a question to the ledger. It
+	// covers an insert on a busy machine; a sink that is behind is not waited for.
+	wantedFor = 400 * time.Millisecond
 )
 
-func (c *Control) ledger() (Ledger, error) {
+// ledger is for whoever reads it: first the sink stores what LEDGER has, if that
+// is soon done. So what just happened is found.
+func (c *Control) ledger(ctx context.Context) (Ledger, error) {
 	if c.o.Ledger == nil {
 		return nil, failure(CodeNoLedger, "this needs the ledger, and no ClickHouse is configured; set --clickhouse (WAYBILL_CLICKHOUSE)")
 	}
+	ctx, cancel := context.WithTimeout(ctx, wantedFor)
+	defer cancel()
+	_, _ = c.o.NC.RequestWithContext(ctx, streams.LedgerWanted, nil) // without an answer, what is there is read
 	return c.o.Ledger, nil
 }
 
@@ -76,7 +84,7 @@ func (c *Control) Event(ctx context.Context, tenant, id string, content bool) (E
 }
 
 func (c *Control) event(ctx context.Context, tenant, id string) (EventRecord, error) {
-	l, err := c.ledger()
+	l, err := c.ledger(ctx)
 	if err != nil {
 		return EventRecord{}, err
 	}
@@ -125,7 +133,7 @@ func holds(m eventlog.Message, rec EventRecord) bool {
 
 // Deliveries lists deliveries, those owed last first. limit 0 is DefaultPage.
 func (c *Control) Deliveries(ctx context.Context, f DeliveryFilter, cursor string, limit int) (DeliveryPage, error) {
-	l, err := c.ledger()
+	l, err := c.ledger(ctx)
 	if err != nil {
 		return DeliveryPage{}, err
 	}

@@ -47,7 +47,7 @@ func (q EvidenceRequest) Check() error {
 // Evidence gathers what is on record of an event into a file that is verified
 // without this deployment.
 func (c *Control) Evidence(ctx context.Context, q EvidenceRequest) ([]byte, error) {
-	l, err := c.ledger()
+	l, err := c.ledger(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,6 @@ type StageOptions struct {
 	ProxyNames   bool             // Optional, see Options
 	Concurrency  int              // Optional: messages in hand per consumer. Default 2048.
 	DrainTimeout time.Duration    // how long a stop waits for attempts under way
-	Group        bool             // Optional: store together what comes together, see stage.NewGroupingPublisher
 	Client       *Client          // Optional: made from Egress
 	Redact       *redact.Redactor // Optional: what of answers goes on record. Default redact.Default
 	Random       func() float64
@@ -125,11 +124,7 @@ func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
 	if d.health, err = endpointhealth.New(ctx, endpointhealth.Options{JS: js, Store: d.store, Log: o.Log}); err != nil {
 		return nil, err
 	}
-	publisher := stage.NewPublisher
-	if o.Group {
-		publisher = stage.NewGroupingPublisher
-	}
-	if d.pub, err = publisher(o.NC, o.Log); err != nil {
+	if d.pub, err = stage.NewPublisher(o.NC, o.Log); err != nil {
 		return nil, err
 	}
 	if err := d.pub.Register(o.Metrics, "dispatcher"); err != nil {

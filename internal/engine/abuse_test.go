@@ -35,7 +35,7 @@ func TestNoClientCanKillTheEngine(t *testing.T) {
 			refused(t, e.NativeAddr(), clickhouse.Native, "owner", "right", "nosuch")
 		}},
 		{"HTTP spoken to the native port", func(t *testing.T, e *engine.Engine) {
-			converse(t, e.NativeAddr(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			converse(t, e.NativeAddr(), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		}},
 		{"native spoken to the HTTP port", func(t *testing.T, e *engine.Engine) {
 			converse(t, e.HTTPAddr(), "\x00\x01x\x01\x01\xaa\xa6\x03\x00\x01x\x00")
@@ -50,7 +50,7 @@ func TestNoClientCanKillTheEngine(t *testing.T) {
 		{"reset after half a hello", func(t *testing.T, e *engine.Engine) { reset(dialTCP(t, e.NativeAddr(), "\x00\x04ab")) }},
 		{"close without a word", func(t *testing.T, e *engine.Engine) { _ = dialTCP(t, e.NativeAddr(), "").Close() }},
 		{"reset in an HTTP result", func(t *testing.T, e *engine.Engine) {
-			request := fmt.Sprintf("POST /?user=owner&password=right HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(big), big)
+			request := fmt.Sprintf("POST /?user=owner&password=right HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(big), big)
 			conn := dialTCP(t, e.HTTPAddr(), request)
 			status, err := bufio.NewReader(conn).ReadString('\n')
 			if err != nil || !strings.Contains(status, " 200 ") {
@@ -59,7 +59,7 @@ func TestNoClientCanKillTheEngine(t *testing.T) {
 			reset(conn)
 		}},
 		{"reset in an HTTP insert's body", func(t *testing.T, e *engine.Engine) {
-			reset(dialTCP(t, e.HTTPAddr(), "POST /?user=owner&password=right&query=INSERT+INTO+FUNCTION+null('a+String')+FORMAT+TSV HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("row\n", 1000)))
+			reset(dialTCP(t, e.HTTPAddr(), "POST /?user=owner&password=right&query=INSERT+INTO+FUNCTION+null('a+String')+FORMAT+TSV HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("row\n", 1000)))
 		}},
 		{"reset in a native result", func(t *testing.T, e *engine.Engine) {
 			nativeReset(t, e, func(conn driver.Conn, kill func()) {

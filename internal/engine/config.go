@@ -84,8 +84,9 @@ func (l layout) makeSystemDurable() error {
 // background pool of two threads, small caches. Of the system
 // logs only query_log has a section here, which is what turns one on; a week of
 // it is kept: it answers who read the ledger.
-// The three merge_tree settings must stay below the pool's size, or the server
-// refuses to start.
+// Three of the merge_tree settings must stay below the pool's size, or the server
+// refuses to start. Parts that were merged stay for a minute rather than for
+// eight: as long as the kernel may keep the new one from the disk, twice.
 func configXML(l layout, o Options, a addresses) string {
 	memory := "<max_server_memory_usage_to_ram_ratio>0.5</max_server_memory_usage_to_ram_ratio>"
 	if o.MemoryLimit > 0 {
@@ -103,6 +104,7 @@ func configXML(l layout, o Options, a addresses) string {
   <users_config>%[6]s</users_config>
   <user_directories><users_xml><path>%[6]s</path></users_xml></user_directories>
   <timezone>UTC</timezone>
+  %[8]s
   %[7]s
   <mark_cache_size>134217728</mark_cache_size>
   <index_mark_cache_size>33554432</index_mark_cache_size>
@@ -120,6 +122,7 @@ func configXML(l layout, o Options, a addresses) string {
     <number_of_free_entries_in_pool_to_execute_mutation>2</number_of_free_entries_in_pool_to_execute_mutation>
     <number_of_free_entries_in_pool_to_lower_max_size_of_merge>2</number_of_free_entries_in_pool_to_lower_max_size_of_merge>
     <number_of_free_entries_in_pool_to_execute_optimize_entire_partition>2</number_of_free_entries_in_pool_to_execute_optimize_entire_partition>
+    <old_parts_lifetime>60</old_parts_lifetime>
   </merge_tree>
   <query_log>
     <database>system</database><table>query_log</table>
@@ -127,7 +130,7 @@ func configXML(l layout, o Options, a addresses) string {
     <flush_interval_milliseconds>7500</flush_interval_milliseconds>
   </query_log>
 </clickhouse>
-`, text(l.log()), text(l.data()), text(a.listenHost()), a.native.Port, a.http.Port, text(l.users()), memory)
+`, text(l.log()), text(l.data()), text(a.listenHost()), a.native.Port, a.http.Port, text(l.users()), memory, guardXML(a))
 }
 
 // usersXML undoes the defaults in which clickhouse-local differs from a server.
@@ -148,6 +151,8 @@ func usersXML(o Options) string {
     <storage_file_read_method>pread</storage_file_read_method>
     <output_format_arrow_use_native_writer>0</output_format_arrow_use_native_writer>
     <log_queries>1</log_queries>
+    <add_http_cors_header>0</add_http_cors_header>
+    <constraints><add_http_cors_header><const/></add_http_cors_header></constraints>
   </default></profiles>
   <quotas><default/></quotas>
   <users>

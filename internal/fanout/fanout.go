@@ -27,10 +27,11 @@ import (
 
 const (
 	// defaultConcurrency is how many events are being expanded at once: more
-	// would not be faster, and make each one wait longer for the processor. Where
-	// what comes together is stored together, more come together.
-	defaultConcurrency        = 32
-	defaultConcurrencyGrouped = 128
+	// would not be faster, and make each one wait longer for the processor.
+	defaultConcurrency = 32
+	// SyncedConcurrency is for a server that syncs every write: where what comes
+	// together is stored together, more come together.
+	SyncedConcurrency = 128
 	// transientPause hands a message back when the pipeline is in the way.
 	transientPause = time.Second
 )
@@ -41,9 +42,8 @@ type Options struct {
 	View         *registry.View  // kept up to date by whoever made it
 	IDs          *eventids.Index // Optional: kept up to date by whoever made it. Nil: one of its own
 	Partitions   int             // of DELIVERIES; the same in every stage
-	Concurrency  int             // Optional: events in hand. Default 32, with Group 128.
+	Concurrency  int             // Optional: events in hand. Default 32, see SyncedConcurrency.
 	DrainTimeout time.Duration   // how long a stop waits for events in hand
-	Group        bool            // Optional: store together what comes together, see stage.NewGroupingPublisher
 	Tracer       *tracing.Tracer // Optional: none
 	Log          zerolog.Logger
 	Metrics      prometheus.Registerer
@@ -76,9 +76,6 @@ func New(ctx context.Context, o Options) (*Fanout, error) {
 	}
 	if o.Concurrency == 0 {
 		o.Concurrency = defaultConcurrency
-		if o.Group {
-			o.Concurrency = defaultConcurrencyGrouped
-		}
 	}
 	js, err := jetstream.New(o.NC)
 	if err != nil {
@@ -93,11 +90,7 @@ func New(ctx context.Context, o Options) (*Fanout, error) {
 		f.events.WithLabelValues(result(k)) // from 0: the first one counts as an increase
 	}
 	o.Metrics.MustRegister(f.events, f.owed)
-	publisher := stage.NewPublisher
-	if o.Group {
-		publisher = stage.NewGroupingPublisher
-	}
-	if f.pub, err = publisher(o.NC, o.Log); err != nil {
+	if f.pub, err = stage.NewPublisher(o.NC, o.Log); err != nil {
 		return nil, err
 	}
 	if err := f.pub.Register(o.Metrics, "fanout"); err != nil {

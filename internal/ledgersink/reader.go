@@ -31,6 +31,8 @@ type batch struct {
 	rows  []ledger.Row
 	bytes int
 	began time.Time
+	// askers want to know when this batch, and those before it, are stored.
+	askers []*nats.Msg
 }
 
 // reader reads the stream in order, one batch ahead of the writer, and gives
@@ -48,6 +50,7 @@ type reader struct {
 	failed  chan error // one error, then nothing more
 	stop    context.CancelFunc
 	done    sync.WaitGroup
+	pace    pace
 
 	// What follows belongs to the reading goroutine.
 	messages     jetstream.MessagesContext
@@ -78,9 +81,17 @@ func (s *Sink) open(ctx context.Context, stored ledger.Position, at start, known
 	}
 	ctx, stop := context.WithCancel(ctx)
 	r := &reader{sink: s, at: at, stored: stored, known: known, messages: messages, stop: stop,
-		batches: make(chan batch), failed: make(chan error, 1), next: stored.Next, expected: at.seq, expectedRead: 1}
+		batches: make(chan batch), failed: make(chan error, 1), next: stored.Next, expected: at.seq, expectedRead: 1,
+		pace: pace{age: s.o.BatchAge}}
+	asked, err := s.o.NATS.Subscribe(streams.LedgerWanted, r.pace.ask)
+	if err != nil {
+		stop()
+		messages.Stop()
+		return nil, fmt.Errorf("%w: %w", errReading, err)
+	}
 	r.done.Go(func() {
 		defer messages.Stop()
+		defer func() { _ = asked.Unsubscribe() }()
 		r.failed <- r.run(ctx)
 	})
 	return r, nil
@@ -121,7 +132,7 @@ func (r *reader) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(b.rows) == 0 {
+		if len(b.rows) == 0 && len(b.askers) == 0 {
 			continue
 		}
 		select {
@@ -132,22 +143,17 @@ func (r *reader) run(ctx context.Context) error {
 	}
 }
 
-// fill collects one batch: until it is large, or its first record has waited.
+// fill collects one batch: until it is large, or its time has come.
 func (r *reader) fill(ctx context.Context) (batch, error) {
 	o := &r.sink.o
 	b := batch{rows: make([]ledger.Row, 0, min(o.BatchRecords, r.filled+r.filled/4+16))}
 	defer func() { r.filled = len(b.rows) }()
+	until, end := context.WithCancel(ctx)
+	defer end()
+	r.pace.begin(end)
 	for len(b.rows) < o.BatchRecords && b.bytes < o.BatchBytes {
-		wait := jetstream.NextContext(ctx)
-		if len(b.rows) > 0 {
-			left := o.BatchAge - time.Since(b.began)
-			if left <= 0 {
-				break
-			}
-			wait = jetstream.NextMaxWait(left)
-		}
-		m, err := r.messages.Next(wait)
-		if len(b.rows) > 0 && (errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)) {
+		m, err := r.messages.Next(jetstream.NextContext(until))
+		if until.Err() != nil && ctx.Err() == nil && errors.Is(err, context.Canceled) {
 			break
 		}
 		if err != nil {
@@ -156,7 +162,11 @@ func (r *reader) fill(ctx context.Context) (batch, error) {
 		if err := r.take(ctx, &b, m); err != nil {
 			return b, err
 		}
+		if len(b.rows) == 1 {
+			r.pace.first(b.began, end)
+		}
 	}
+	b.askers = r.pace.end(len(b.rows) > 0)
 	return b, nil
 }
 

@@ -101,14 +101,17 @@ func (s *Sink) write(ctx context.Context, l *lease.Lease, r *reader, at ledger.P
 		case <-say.C:
 			p.say(ctx, at)
 		case b := <-r.batches:
-			err := s.look(ctx, at, b)
-			if err != nil {
-				return err
+			if len(b.rows) > 0 {
+				err := s.look(ctx, at, b)
+				if err != nil {
+					return err
+				}
+				if at, err = s.flush(ctx, l, at, b); err != nil {
+					return err
+				}
+				s.writing(at)
 			}
-			if at, err = s.flush(ctx, l, at, b); err != nil {
-				return err
-			}
-			s.writing(at)
+			b.stored()
 		}
 	}
 }

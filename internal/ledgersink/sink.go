@@ -58,8 +58,10 @@ const (
 	// caught up twice as fast; three of them are in memory at a time.
 	DefaultBatchRecords = 20_000
 	DefaultBatchBytes   = 16 << 20
-	DefaultBatchAge     = 250 * time.Millisecond
-	DefaultKeep         = 24 * time.Hour
+	// One insert a second rather than four took 4.2 rather than 6.3 CPU-s for
+	// 1,000 deliveries at 50 a second, and 13 rather than 23 KB of disk for each.
+	DefaultBatchAge = time.Second
+	DefaultKeep     = 24 * time.Hour
 	// DefaultRecentIDs covers what stages state again after a crash or an
 	// outage. It costs about 25 MB.
 	DefaultRecentIDs = 1_000_000
@@ -78,7 +80,8 @@ type Options struct {
 	Tree Tree
 	// Name tells this sink from others in the lease. Default: host, process and a random part.
 	Name string
-	// A batch ends at BatchRecords or BatchBytes, or when its first record has waited BatchAge.
+	// A batch ends at BatchRecords or BatchBytes, or BatchAge after the one before
+	// it; after a pause, and when somebody asks (streams.LedgerWanted), much sooner.
 	BatchRecords int
 	BatchBytes   int
 	BatchAge     time.Duration

@@ -140,7 +140,7 @@ func shutdown(ctx context.Context, s *http.Server) error {
 func ServeUntil(ctx context.Context, l net.Listener, handler http.Handler, bound time.Duration) error {
 	s := newServer(handler)
 	failed := make(chan error, 1)
-	go func() { failed <- s.Serve(l) }()
+	go func() { failed <- serveBounded(s, l, MostConnections()) }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("http %s: %w", l.Addr(), err)
@@ -155,7 +155,7 @@ func ServeUntil(ctx context.Context, l net.Listener, handler http.Handler, bound
 func Serve(l net.Listener, handler http.Handler, cleanup *Cleanup, log zerolog.Logger) {
 	s := newServer(handler)
 	go func() {
-		if err := s.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := serveBounded(s, l, MostConnections()); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			log.Error().Err(err).Str("addr", l.Addr().String()).Msg("http.failed")
 		}
 	}()

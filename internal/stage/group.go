@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,19 +21,26 @@ const (
 	groupBytes = 4 << 20
 )
 
-// groups gathers messages by stream. While one batch of a stream is being
-// stored, the next one gathers, so that nothing waits for a timer.
+// groups publishes by stream: message by message for as long as the server keeps
+// up, and otherwise in atomic batches if they are cheaper there, see costs. While
+// one batch of a stream is being stored, the next one gathers, so that nothing
+// waits for a timer.
 type groups struct {
-	p *Publisher
+	p     *Publisher
+	alone int                            // how many messages go each by itself, see flyingMost
+	pays  func(c *costs, batch int) bool // see costs.batchPays
 
 	mu   sync.Mutex
 	open map[string]*group // by the first token of the subject: each of our streams has its own
 }
 
-// group is the messages of one stream that are not under way yet.
+// group is what is under way to one stream.
 type group struct {
+	costs   costs
+	flying  int           // messages under way each by itself, outside of busy's rounds
+	landed  chan struct{} // gets a token when flying falls to 0 while busy; capacity 1
 	waiting []*grouped
-	busy    bool // a goroutine is storing the stream's batches
+	busy    bool // a goroutine is storing what waits
 }
 
 type grouped struct {
@@ -42,9 +50,18 @@ type grouped struct {
 	done chan struct{}
 }
 
-func newGroups(p *Publisher) *groups { return &groups{p: p, open: map[string]*group{}} }
+func newGroups(p *Publisher) *groups {
+	return &groups{p: p, alone: flyingMost, pays: (*costs).batchPays, open: map[string]*group{}}
+}
 
+// tryAll publishes those messages that have no acknowledgement yet, and waits for them.
 func (g *groups) tryAll(ctx context.Context, msgs []*nats.Msg, acks []*jetstream.PubAck) error {
+	if o := g.board(msgs); o != nil {
+		began := time.Now()
+		err := g.p.tryEach(ctx, msgs, acks)
+		g.land(o, len(msgs), time.Since(began), err)
+		return err
+	}
 	mine := make([]*grouped, len(msgs))
 	for i, m := range msgs {
 		if acks[i] == nil {
@@ -67,6 +84,56 @@ func (g *groups) tryAll(ctx context.Context, msgs []*nats.Msg, acks []*jetstream
 	return failed
 }
 
+// board finds the stream of messages that are few enough to go each by itself,
+// and at once. nil: they are for several streams, or the server is behind.
+func (g *groups) board(msgs []*nats.Msg) *group {
+	stream := streamOf(msgs[0])
+	for _, m := range msgs[1:] {
+		if streamOf(m) != stream {
+			return nil
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	o := g.of(stream)
+	if o.busy || o.flying+len(msgs) > g.alone {
+		return nil
+	}
+	o.flying += len(msgs)
+	return o
+}
+
+// land is told of n messages that have been under way for as long as took.
+func (g *groups) land(o *group, n int, took time.Duration, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err == nil && n == o.flying {
+		o.costs.each(n, took) // nothing else was in their way
+	}
+	if o.flying -= n; o.flying == 0 && o.busy {
+		select {
+		case o.landed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// streamOf names the stream by the first token of its subjects.
+func streamOf(m *nats.Msg) string {
+	stream, _, _ := strings.Cut(m.Subject, ".")
+	return stream
+}
+
+// of is what is under way to a stream. g.mu is held.
+func (g *groups) of(stream string) *group {
+	o := g.open[stream]
+	if o == nil {
+		o = &group{landed: make(chan struct{}, 1)}
+		g.open[stream] = o
+	}
+	return o
+}
+
 func (g *groups) add(msgs []*grouped) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -74,12 +141,7 @@ func (g *groups) add(msgs []*grouped) {
 		if m == nil {
 			continue
 		}
-		stream, _, _ := strings.Cut(m.msg.Subject, ".")
-		o := g.open[stream]
-		if o == nil {
-			o = &group{}
-			g.open[stream] = o
-		}
+		o := g.of(streamOf(m.msg))
 		o.waiting = append(o.waiting, m)
 		if !o.busy {
 			o.busy = true
@@ -88,9 +150,10 @@ func (g *groups) add(msgs []*grouped) {
 	}
 }
 
-// store stores batch after batch until nothing waits.
+// store stores what waits, round after round, until nothing does.
 func (g *groups) store(o *group) {
 	for {
+		g.awaitLanding(o)
 		g.mu.Lock()
 		n := o.next()
 		if n == 0 {
@@ -98,17 +161,43 @@ func (g *groups) store(o *group) {
 			g.mu.Unlock()
 			return
 		}
-		batch := o.waiting[:n:n]
+		round := o.waiting[:n:n]
 		o.waiting = o.waiting[n:]
+		batch := g.pays(&o.costs, n)
 		g.mu.Unlock()
-		g.storeBatch(batch)
-		for _, m := range batch {
+
+		began := time.Now()
+		asBatch, stored := g.storeRound(round, batch)
+		took := time.Since(began)
+		for _, m := range round {
 			close(m.done)
 		}
+		g.mu.Lock()
+		switch {
+		case asBatch:
+			o.costs.batch(took)
+		case stored && !batch:
+			o.costs.each(n, took)
+		}
+		g.mu.Unlock()
 	}
 }
 
-// next is how many of the waiting messages make the next batch.
+// awaitLanding waits until nothing is under way beside the rounds, so that what
+// a round takes is its own time. Meanwhile the round gathers.
+func (g *groups) awaitLanding(o *group) {
+	for {
+		g.mu.Lock()
+		flying := o.flying
+		g.mu.Unlock()
+		if flying == 0 {
+			return
+		}
+		<-o.landed
+	}
+}
+
+// next is how many of the waiting messages make the next round.
 func (o *group) next() int {
 	n, size := 0, 0
 	for ; n < len(o.waiting) && n < groupMost && (n == 0 || size < groupBytes); n++ {
@@ -117,38 +206,39 @@ func (o *group) next() int {
 	return n
 }
 
-// storeBatch tries the batch as one. A batch is refused whole if one of its ids
-// is known, which is how a stage that states something again is answered: then
-// each message goes by itself, and gets an answer of its own. The same mends a
-// batch whose acknowledgement was lost.
-func (g *groups) storeBatch(batch []*grouped) {
+// storeRound stores messages, as a batch if that is asked for. A batch is refused
+// whole if one of its ids is known, which is how a stage that states something
+// again is answered: then each message goes by itself, and gets an answer of its
+// own. The same mends a batch whose acknowledgement was lost.
+func (g *groups) storeRound(round []*grouped, batch bool) (asBatch, stored bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), publishAckWait)
 	defer cancel()
-	if len(batch) > 1 {
-		msgs := make([]*nats.Msg, len(batch))
-		for i, m := range batch {
+	if batch {
+		msgs := make([]*nats.Msg, len(round))
+		for i, m := range round {
 			// A header of its own: the client writes the batch's into it.
 			msgs[i] = &nats.Msg{Subject: m.msg.Subject, Header: maps.Clone(m.msg.Header), Data: m.msg.Data}
 		}
 		ack, err := jetstreamext.PublishMsgBatch(ctx, g.p.js, msgs, jetstreamext.BatchFlowControl{})
 		if err == nil {
-			for i, m := range batch {
-				m.ack = &jetstream.PubAck{Stream: ack.Stream, Sequence: ack.Sequence - uint64(len(batch)-1-i)}
+			for i, m := range round {
+				m.ack = &jetstream.PubAck{Stream: ack.Stream, Sequence: ack.Sequence - uint64(len(round)-1-i)}
 			}
-			return
+			return true, true
 		}
-		g.p.log.Debug().Err(err).Int("messages", len(batch)).Msg("publish.batch_refused")
+		g.p.log.Debug().Err(err).Int("messages", len(round)).Msg("publish.batch_refused")
 	}
-	msgs, acks := make([]*nats.Msg, len(batch)), make([]*jetstream.PubAck, len(batch))
-	for i, m := range batch {
+	msgs, acks := make([]*nats.Msg, len(round)), make([]*jetstream.PubAck, len(round))
+	for i, m := range round {
 		msgs[i] = m.msg
 	}
 	err := g.p.tryEach(ctx, msgs, acks)
-	for i, m := range batch {
+	for i, m := range round {
 		if m.ack = acks[i]; m.ack == nil {
 			m.err = errors.Join(err, errNotStored)
 		}
 	}
+	return false, err == nil
 }
 
 var errNotStored = errors.New("the message was not acknowledged")

@@ -28,12 +28,13 @@ const (
 	retryPauseMax = 2 * time.Second
 )
 
-// Publisher hands messages to JetStream and returns once they are stored.
-// It is safe for concurrent use.
+// Publisher hands messages to JetStream and returns once they are stored. What
+// comes together while the server is behind it stores together, where that is
+// cheaper. It is safe for concurrent use.
 type Publisher struct {
 	js      jetstream.JetStream
 	log     zerolog.Logger
-	groups  *groups // nil: every message by itself
+	groups  *groups
 	metrics publisherMetrics
 }
 
@@ -45,19 +46,9 @@ func NewPublisher(nc *nats.Conn, log zerolog.Logger) (*Publisher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
-	return &Publisher{js: js, log: log, metrics: newPublisherMetrics("")}, nil
-}
-
-// NewGroupingPublisher makes a publisher that stores what comes together as one
-// atomic batch per stream: one fsync for all of it, where each message would
-// cost one. It pays when the server syncs every write (--sync always), and
-// only then: a batch costs more work than its messages by themselves.
-func NewGroupingPublisher(nc *nats.Conn, log zerolog.Logger) (*Publisher, error) {
-	p, err := NewPublisher(nc, log)
-	if err == nil {
-		p.groups = newGroups(p)
-	}
-	return p, err
+	p := &Publisher{js: js, log: log, metrics: newPublisherMetrics("")}
+	p.groups = newGroups(p)
+	return p, nil
 }
 
 // Publish stores one message. See PublishAll.
@@ -79,7 +70,7 @@ func (p *Publisher) PublishAll(ctx context.Context, msgs ...*nats.Msg) ([]*jetst
 	acks := make([]*jetstream.PubAck, len(msgs))
 	pause, began := retryPauseMin, time.Now()
 	for {
-		err := p.tryAll(ctx, msgs, acks)
+		err := p.groups.tryAll(ctx, msgs, acks)
 		if err == nil {
 			p.metrics.messages.Add(float64(len(msgs)))
 			p.metrics.duration.Observe(time.Since(began).Seconds())
@@ -97,14 +88,8 @@ func (p *Publisher) PublishAll(ctx context.Context, msgs ...*nats.Msg) ([]*jetst
 	}
 }
 
-// tryAll publishes those messages that have no acknowledgement yet, and waits for them.
-func (p *Publisher) tryAll(ctx context.Context, msgs []*nats.Msg, acks []*jetstream.PubAck) error {
-	if p.groups != nil {
-		return p.groups.tryAll(ctx, msgs, acks)
-	}
-	return p.tryEach(ctx, msgs, acks)
-}
-
+// tryEach publishes those messages that have no acknowledgement yet, each by
+// itself, and waits for them.
 func (p *Publisher) tryEach(ctx context.Context, msgs []*nats.Msg, acks []*jetstream.PubAck) error {
 	futures := make([]jetstream.PubAckFuture, len(msgs))
 	var failed error

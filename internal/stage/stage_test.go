@@ -265,10 +265,10 @@ func TestAServerOrAConsumerThatComesBackIsUsedAgain(t *testing.T) {
 	}
 }
 
-// publishers are both kinds: what one promises, the other does.
+// publishers are all ways to store messages: what one promises, the others do.
 func publishers() map[string]func(*nats.Conn, zerolog.Logger) (*stage.Publisher, error) {
 	return map[string]func(*nats.Conn, zerolog.Logger) (*stage.Publisher, error){
-		"one by one": stage.NewPublisher, "in groups": stage.NewGroupingPublisher}
+		"as is cheaper": stage.NewPublisher, "each by itself": stage.NewEachPublisher, "in batches": stage.NewBatchPublisher}
 }
 
 func TestPublishRepeatsUntilItIsStoredOnce(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,7 +64,7 @@ func (b *bench) fanoutWith(metrics prometheus.Registerer) *testkit.Running {
 	js, err := jetstream.New(nc)
 	must(b.t, err)
 	view := registry.NewView(js, log(b.t))
-	f, err := fanout.New(b.t.Context(), fanout.Options{NC: nc, View: view, Partitions: 1, DrainTimeout: 5 * time.Second, Group: groups(),
+	f, err := fanout.New(b.t.Context(), fanout.Options{NC: nc, View: view, Partitions: 1, DrainTimeout: 5 * time.Second,
 		Log: log(b.t), Metrics: metrics})
 	must(b.t, err)
 	return testkit.Start(b.t, view.Run, f.Run)
@@ -77,7 +76,7 @@ func (b *bench) dispatcher(alter ...func(*dispatcher.StageOptions)) *testkit.Run
 	must(b.t, err)
 	view := registry.NewView(js, log(b.t))
 	o := dispatcher.StageOptions{NC: nc, View: view, Name: "d-" + ids.New("", time.Now()), Partitions: 1, Keys: b.keys, Egress: testkit.Loopback(b.t),
-		DrainTimeout: 5 * time.Second, Group: groups(), Random: func() float64 { return 0.5 }, Log: log(b.t), Metrics: prometheus.NewRegistry()}
+		DrainTimeout: 5 * time.Second, Random: func() float64 { return 0.5 }, Log: log(b.t), Metrics: prometheus.NewRegistry()}
 	for _, f := range alter {
 		f(&o)
 	}
@@ -198,9 +197,3 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
-
-// groups makes every second stage store in groups: both ways MUST be the same
-// to whoever looks.
-func groups() bool { return stages.Add(1)%2 == 0 }
-
-var stages atomic.Int64
