@@ -101,7 +101,7 @@ func missed(times []off, e UnowedEvent) (since time.Time, ok bool) {
 // DefaultPage.
 func (c *Control) Missed(ctx context.Context, id string, f MissedFilter, cursor string, limit int) (MissedPage, error) {
 	page := MissedPage{Events: []MissedEvent{}}
-	l, err := c.ledger()
+	l, err := c.ledger(ctx)
 	if err != nil {
 		return page, err
 	}
@@ -185,7 +185,7 @@ func (c *Control) checkPending(ctx context.Context, id string, s Stop) error {
 		return err // a disabled one is owed nothing new, and what waits ends already
 	}
 	const accept = "if that is meant, say so with --yes, or \"end_pending\": true"
-	l, err := c.ledger()
+	l, err := c.ledger(ctx)
 	if err != nil {
 		return failure(CodePendingDeliveries, "how many deliveries wait for %s cannot be told without ClickHouse, and each would end as a dead letter when it is next due; %s", id, accept)
 	}
