@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/problem"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 func main() {
@@ -22,7 +23,8 @@ func main() {
 has stored them. Run any number beside each other.`,
 		Example: `  ingest --nats-url nats://127.0.0.1:4222 --http 127.0.0.1:8080
   curl -H 'Content-Type: application/json' -d '{"type":"ping","data":null}' http://127.0.0.1:8080/v1/events`,
-		HTTP: "127.0.0.1:8080",
+		HTTP:    "127.0.0.1:8080",
+		Streams: []string{streams.Events},
 		Bind: func(f *pflag.FlagSet) {
 			f.IntVar(&o.MaxEventBytes, "max-event-bytes", envelope.MaxEventBytes, "largest event, in bytes; the same in every stage")
 		},

@@ -46,8 +46,8 @@ func TestABurstOfFiftyThousandChangesIsTakenInWithoutMakingTheStateAnew(t *testi
 	if applied.Load() != many || made.Load() != 1 || installed.Load() != 1 {
 		t.Errorf("%d changes applied; the state was made %d times, installed %d times", applied.Load(), made.Load(), installed.Load())
 	}
-	if keys, why := f.Unread(); len(keys) != 0 {
-		t.Errorf("%v, %v", keys, why)
+	if entries := f.Unreadable(); len(entries) != 0 {
+		t.Errorf("%v", entries)
 	}
 }
 
