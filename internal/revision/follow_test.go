@@ -60,7 +60,7 @@ func (b *bench) publish(many int) uint64 {
 	for i := range many {
 		raw, err := json.Marshal(thing{Value: i, Meta: revision.Meta{Revision: 1}})
 		must(b.t, err)
-		f, err := js.PublishMsgAsync(&nats.Msg{Subject: fmt.Sprintf("$KV.%s.t%05d", things.Bucket, i), Data: raw})
+		f, err := js.PublishMsgAsync(&nats.Msg{Subject: fmt.Sprintf("$KV.%s.t%05d", things.Bucket, i), Data: raw}, jetstream.WithStallWait(patience))
 		must(b.t, err)
 		futures = append(futures, f)
 	}
