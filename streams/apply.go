@@ -206,8 +206,13 @@ func differences(ctx context.Context, js jetstream.JetStream, d Definition, o Op
 	if err != nil {
 		return nil, nil, false, fmt.Errorf("%s: %w", d.Name(), err)
 	}
+	diff, kept = d.differences(have, o.Replicas > 0)
+	return diff, kept, false, nil
+}
+
+func (d Definition) differences(have map[string]any, replicas bool) (diff, kept []string) {
 	for _, key := range slices.Sorted(maps.Keys(d.Config)) {
-		if key == "num_replicas" && o.Replicas == 0 {
+		if key == "num_replicas" && !replicas {
 			continue
 		}
 		want, got := d.Config[key], have[key]
@@ -219,7 +224,18 @@ func differences(ctx context.Context, js jetstream.JetStream, d Definition, o Op
 			diff = append(diff, fmt.Sprintf("%s: file %v, server %v", key, want, got))
 		}
 	}
-	return diff, kept, false, nil
+	return diff, kept
+}
+
+// Differences of a jetstream.StreamConfig or ConsumerConfig that the server has
+// from the definition, as Drift reports them.
+func (d Definition) Differences(config any) []string {
+	have, err := configMap(config)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	diff, _ := d.differences(have, false)
+	return diff
 }
 
 // equal takes an absent key for its zero: the server omits zeros.
@@ -252,6 +268,10 @@ func serverConfig(ctx context.Context, js jetstream.JetStream, d Definition) (ma
 		}
 		config = c.CachedInfo().Config
 	}
+	return configMap(config)
+}
+
+func configMap(config any) (map[string]any, error) {
 	b, err := json.Marshal(config)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/sealed"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 func main() {
@@ -41,7 +42,8 @@ Run any number beside each other.`,
 		Example: `  dispatcher --nats-url nats://127.0.0.1:4222 --secrets-key-file /etc/waybill/secrets.key
   dispatcher --secrets-key-file /etc/waybill/secrets.key --egress-allow 10.20.0.0/16
   dispatcher --secrets-key-file /etc/waybill/secrets.key --egress-proxy http://proxy.example.com:3128`,
-		HTTP: "127.0.0.1:8082",
+		HTTP:    "127.0.0.1:8082",
+		Streams: []string{streams.Deliveries, streams.Retry, streams.Claims, streams.Ledger},
 		Bind: func(f *pflag.FlagSet) {
 			f.StringSliceVar(&allow, "egress-allow", nil, "addresses that may be called although they are not public: CIDRs, comma-separated")
 			f.StringSliceVar(&nat64, "nat64-prefix", nil, "prefixes (IPv6 CIDR) of the NAT64 translators on the way out, comma-separated: an address behind one is what the IPv4 address in it is")

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/escalator"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/teller"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 func main() {
@@ -24,7 +25,8 @@ encrypted with. One escalator tells at a time; run a second one beside
 it to take over.`,
 		Example: `  escalator --nats-url nats://127.0.0.1:4222 --secrets-key-file /etc/waybill/secrets.key
   escalator --secrets-key-file /etc/waybill/secrets.key --link http://waybill.internal:8080/v1/escalations/{id}`,
-		HTTP: "127.0.0.1:8084",
+		HTTP:    "127.0.0.1:8083",
+		Streams: []string{streams.Escalations, streams.Ledger},
 		Bind: func(f *pflag.FlagSet) {
 			flags.Bind(f, "escalator")
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fanout"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 func main() {
@@ -21,6 +22,7 @@ what is owed, and publishes one delivery for each. It expands replays too, and
 puts every revision of an endpoint on record. Run any number beside each other.`,
 		Example: `  fanout --nats-url nats://127.0.0.1:4222`,
 		HTTP:    "127.0.0.1:8081",
+		Streams: []string{streams.Events, streams.Deliveries, streams.Ledger},
 		Run: func(ctx context.Context, env *process.Env) error {
 			view := registry.NewView(env.JS, env.Log)
 			stage, err := fanout.New(ctx, fanout.Options{NC: env.NATS, View: view, Partitions: env.Settings.Partitions,

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/problem"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 func main() {
@@ -26,7 +27,8 @@ beside each other: without one, producers on NATS hear that nobody responds.`,
 		Example: `  ingest --nats-url nats://127.0.0.1:4222 --http 127.0.0.1:8080
   curl -H 'Content-Type: application/json' -d '{"type":"ping","data":null}' http://127.0.0.1:8080/v1/events
   nats pub -J events.default.ping '{"type":"ping","data":null}'`,
-		HTTP: "127.0.0.1:8080",
+		HTTP:    "127.0.0.1:8080",
+		Streams: []string{streams.Events},
 		Bind: func(f *pflag.FlagSet) {
 			f.IntVar(&o.MaxEventBytes, "max-event-bytes", envelope.MaxEventBytes, "largest event, in bytes; the same in every stage")
 		},

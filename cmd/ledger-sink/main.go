@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledgersink"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/transparency"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 func main() {
@@ -30,6 +31,7 @@ checkpoints of it. Both are served on --http: /log/checkpoint, /log/tile/…
 (C2SP tlog-tiles). Give every sink of a deployment the same key file.`,
 		Example: `  ledger-sink --nats-url nats://127.0.0.1:4222 --clickhouse clickhouse://127.0.0.1:9000/waybill --checkpoint-key /etc/waybill/checkpoint.key`,
 		HTTP:    "127.0.0.1:8084",
+		Streams: []string{streams.Ledger},
 		Bind: func(f *pflag.FlagSet) {
 			f.StringVar(&dsn, "clickhouse", "clickhouse://127.0.0.1:9000/"+ledger.DefaultDatabase, "ClickHouse, native protocol: clickhouse://user:password@host:port/database")
 			f.IntVar(&o.BatchRecords, "batch-records", ledgersink.DefaultBatchRecords, "most records in one insert")

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/teller"
 	"github.com/waybill-dev/waybill/internal/watchdog"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 func main() {
@@ -28,6 +29,7 @@ on another machine, to take over. docs/watchdog.md lists the alarms.`,
 		Example: `  watchdog --nats-url nats://127.0.0.1:4222 --secrets-key-file /etc/waybill/secrets.key
   watchdog --secrets-key-file /etc/waybill/secrets.key --link http://waybill.internal:8080/v1/escalations/{id}`,
 		HTTP:    "127.0.0.1:8085",
+		Streams: []string{streams.Ledger},
 		Watches: true,
 		Bind: func(f *pflag.FlagSet) {
 			flags.Bind(f, "watchdog")

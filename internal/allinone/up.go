@@ -21,9 +21,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/checkpoint"
 	"github.com/waybill-dev/waybill/internal/control"
-	"github.com/waybill-dev/waybill/internal/eventids"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/engine"
+	"github.com/waybill-dev/waybill/internal/eventids"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/roles"
 	"github.com/waybill-dev/waybill/internal/process"
@@ -201,6 +201,9 @@ func (w *Waybill) startServers(ctx context.Context) error {
 	return g.Wait()
 }
 
+// jetStreamWait is how long a start waits for a NATS server and its JetStream.
+const jetStreamWait = 30 * time.Second
+
 // startStreams brings up NATS and puts the topology in place.
 func (w *Waybill) startStreams(ctx context.Context) (err error) {
 	if w.o.NATSURL != "" {
@@ -221,9 +224,15 @@ func (w *Waybill) startStreams(ctx context.Context) (err error) {
 	if w.js, err = jetstream.New(nc); err != nil {
 		return err
 	}
-	if w.partitions, err = streams.ChoosePartitions(ctx, w.js, w.o.Partitions); err != nil {
+	// A server of a cluster that comes up answers once a leader is elected.
+	err = process.WaitForJetStream(ctx, jetStreamWait, func(ctx context.Context) (err error) {
+		w.partitions, err = streams.ChoosePartitions(ctx, w.js, w.o.Partitions)
+		return err
+	})
+	if err != nil {
 		return err
 	}
+	w.health.Add("streams", process.Led(w.js, streams.Events, streams.Deliveries, streams.Retry, streams.Claims, streams.Ledger))
 	changes, err := streams.Apply(ctx, w.js, streams.Options{Partitions: w.partitions})
 	for _, c := range changes {
 		if c.Action != "unchanged" {
@@ -242,7 +251,7 @@ func (w *Waybill) connect(ctx context.Context, name string) (nc *nats.Conn, err 
 	if w.nats != nil {
 		nc, err = w.nats.connect(ctx, name, w.log)
 	} else {
-		nc, err = process.ConnectNATS(ctx, w.o.NATSURL, name, w.o.NATSCreds, 30*time.Second, w.log)
+		nc, err = process.ConnectNATS(ctx, w.o.NATSURL, name, w.o.NATSCreds, jetStreamWait, w.log)
 	}
 	if err != nil {
 		return nil, err

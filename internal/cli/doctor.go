@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/counted"
@@ -23,7 +24,9 @@ import (
 
 const (
 	// doctorBound covers everything but the reading of LEDGER.
-	doctorBound = 30 * time.Second
+	doctorBound = 90 * time.Second
+	// checkBound is what each check beside those of the streams gets.
+	checkBound = 20 * time.Second
 	// monitorBound is what the NATS server's monitoring gets to answer.
 	monitorBound = 3 * time.Second
 	// readyBound is what /readyz gets: it asks ClickHouse, which may hang.
@@ -112,20 +115,30 @@ func (f *doctorFlags) examine(ctx context.Context) ([]watchdog.Check, error) {
 	defer nc.Close()
 	ctx, cancel := context.WithTimeout(ctx, doctorBound+f.readFor)
 	defer cancel()
-	sync, err := f.sync(ctx)
+	sync, unseen := f.sync(ctx)
+	checks := watchdog.Examine(ctx, watchdog.ExamineOptions{JS: js, Partitions: f.partitionsOf(ctx, js), Sync: sync, ReadFor: f.readFor})
+	checks = append(checks, unseen...)
+	for _, look := range []func(context.Context) []watchdog.Check{f.readiness, f.custody, f.contents} {
+		bounded, cancel := context.WithTimeout(ctx, checkBound)
+		checks = append(checks, look(bounded)...)
+		cancel()
+	}
+	return checks, nil
+}
+
+// partitionsOf are those of the flag, or else as many as the server has. What
+// does not answer now is said by each check that needs it.
+func (f *doctorFlags) partitionsOf(ctx context.Context, js jetstream.JetStream) int {
+	if f.partitions > 0 {
+		return f.partitions
+	}
+	bounded, cancel := context.WithTimeout(ctx, monitorBound)
+	defer cancel()
+	n, err := streams.ChoosePartitions(bounded, js, 0)
 	if err != nil {
-		return nil, err
+		return 1
 	}
-	if f.partitions == 0 {
-		if f.partitions, err = streams.ChoosePartitions(ctx, js, 0); err != nil {
-			return nil, err
-		}
-	}
-	checks, err := watchdog.Examine(ctx, watchdog.ExamineOptions{JS: js, Partitions: f.partitions, Sync: sync, ReadFor: f.readFor})
-	if err != nil {
-		return nil, err
-	}
-	return append(append(append(checks, f.readiness(ctx)...), f.custody(ctx)...), f.contents(ctx)...), nil
+	return n
 }
 
 // readiness asks the running waybill up whether it can work: it knows what the
@@ -195,7 +208,7 @@ func (f *doctorFlags) custody(ctx context.Context) []watchdog.Check {
 }
 
 // sync asks how the NATS server makes what it stored safe; "" is not known.
-func (f *doctorFlags) sync(ctx context.Context) (string, error) {
+func (f *doctorFlags) sync(ctx context.Context) (string, []watchdog.Check) {
 	if f.monitor == "" {
 		a, _, err := f.target.read()
 		if err != nil || f.target.natsURL != "" {
@@ -203,15 +216,24 @@ func (f *doctorFlags) sync(ctx context.Context) (string, error) {
 		}
 		return a.Sync, nil
 	}
+	sync, err := askSync(ctx, f.monitor)
+	if err != nil {
+		return "", []watchdog.Check{{Name: "NATS monitoring", State: watchdog.IsWrong, Code: watchdog.NotAnswering,
+			Detail: "it does not answer: " + err.Error(), Next: "give the address where it does: --nats-monitor http://127.0.0.1:8222"}}
+	}
+	return sync, nil
+}
+
+func askSync(ctx context.Context, monitor string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, monitorBound)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(f.monitor, "/")+"/jsz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(monitor, "/")+"/jsz", nil)
 	if err != nil {
-		return "", process.Usagef("--nats-monitor: %w", err)
+		return "", err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("NATS monitoring: %w; is it at --nats-monitor?", err)
+		return "", err
 	}
 	defer resp.Body.Close()
 	var answer struct {
@@ -221,7 +243,7 @@ func (f *doctorFlags) sync(ctx context.Context) (string, error) {
 		} `json:"config"`
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("NATS monitoring at %s answered %s, and not what NATS answers; is it at --nats-monitor?", f.monitor, resp.Status)
+		return "", fmt.Errorf("%s answered %s, and not what NATS answers", monitor, resp.Status)
 	}
 	switch {
 	case answer.Config.Always:

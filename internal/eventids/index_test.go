@@ -1,4 +1,4 @@
-package eventids
+package eventids_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"github.com/waybill-dev/waybill/internal/eventids"
 	"github.com/waybill-dev/waybill/internal/testkit"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -83,9 +84,9 @@ func (f *fixture) many(from, to int) {
 }
 
 // index starts one that ends with the test, or with stop, and waits until it is ready.
-func (f *fixture) index() (x *Index, stop func()) {
+func (f *fixture) index() (x *eventids.Index, stop func()) {
 	f.Helper()
-	x, err := New(f.nc, zerolog.New(zerolog.NewTestWriter(f.T)).Level(zerolog.WarnLevel))
+	x, err := eventids.New(f.nc, zerolog.New(zerolog.NewTestWriter(f.T)).Level(zerolog.WarnLevel))
 	f.must(err)
 	running := testkit.Start(f.T, x.Run)
 	select {
@@ -97,7 +98,7 @@ func (f *fixture) index() (x *Index, stop func()) {
 }
 
 // reach waits until an index has come to what EVENTS holds at seq.
-func (f *fixture) reach(x *Index, seq uint64) {
+func (f *fixture) reach(x *eventids.Index, seq uint64) {
 	f.Helper()
 	s, err := f.js.Stream(f.Context(), streams.Events)
 	f.must(err)
@@ -116,7 +117,7 @@ func (f *fixture) reach(x *Index, seq uint64) {
 	}
 }
 
-func (f *fixture) has(x *Index, id string, want ...uint64) {
+func (f *fixture) has(x *eventids.Index, id string, want ...uint64) {
 	f.Helper()
 	if got := x.Before("default", id, 1<<40); !slices.Equal(got, want) {
 		f.Errorf("%s is at %v, want %v", id, got, want)
@@ -181,14 +182,13 @@ func (f *fixture) kept(number uint64, after uint64) *jetstream.RawStreamMsg {
 	}
 }
 
-// replace writes a segment as somebody might have.
-func (f *fixture) replace(m *jetstream.RawStreamMsg, lastAt string, alter func(*segment)) uint64 {
+// replace writes a segment as somebody might have: with the id "mark" at sequence 7.
+func (f *fixture) replace(m *jetstream.RawStreamMsg, lastAt string) uint64 {
 	f.Helper()
-	s := newSegment(0)
-	f.must(s.decode(m.Data))
-	alter(s)
+	altered, err := eventids.Altered(m.Data, 7, "default", "mark")
+	f.must(err)
 	out := nats.NewMsg(m.Subject)
-	out.Data = s.encode()
+	out.Data = altered
 	out.Header.Set(streams.HeaderLastSeq, m.Header.Get(streams.HeaderLastSeq))
 	out.Header.Set(streams.HeaderLastAt, lastAt)
 	ack, err := f.js.PublishMsg(f.Context(), out)
@@ -199,14 +199,14 @@ func (f *fixture) replace(m *jetstream.RawStreamMsg, lastAt string, alter func(*
 func TestAStartReadsSegmentsThatHoldAndMendsThoseThatDoNot(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.many(1, segmentEvents+10) // order-n at n: the sequences begin with 1
+	f.many(1, eventids.SegmentEvents+10) // order-n at n: the sequences begin with 1
 	x, stop := f.index()
 	f.has(x, "order-7", 7)
 	stop()
 	m := f.kept(0, 0)
 
 	// What the segment says is taken for what the stream holds: it was not read.
-	f.replace(m, m.Header.Get(streams.HeaderLastAt), func(s *segment) { s.hashes[7] = hash("default", "mark") })
+	f.replace(m, m.Header.Get(streams.HeaderLastAt))
 	x, stop = f.index()
 	f.has(x, "mark", 7)
 	f.has(x, "order-7")
@@ -218,7 +218,7 @@ func TestAStartReadsSegmentsThatHoldAndMendsThoseThatDoNot(t *testing.T) {
 	stop()
 
 	// It speaks of an event that was stored at another time: of a tail that is lost.
-	wrong := f.replace(m, "2020-01-01T00:00:00Z", func(s *segment) { s.hashes[7] = hash("default", "mark") })
+	wrong := f.replace(m, "2020-01-01T00:00:00Z")
 	x, stop = f.index()
 	f.has(x, "mark")
 	f.has(x, "order-7", 7)

@@ -28,7 +28,13 @@ const (
 // (or of why not), and the deliveries.
 type expansion struct {
 	records    []record.Record
-	deliveries []delivery.Delivery
+	deliveries []delivery.Delivery // of a replay
+
+	// matched are those to whom an event is owed; owe makes what one of them is
+	// owed. since is when somebody may first have published it; zero: nobody has.
+	matched []*registry.Endpoint
+	owe     func(*registry.Endpoint) (record.Record, delivery.Delivery)
+	since   time.Time
 }
 
 // heldSince says that the deliveries may have been published before, and taken.
@@ -110,9 +116,13 @@ func accepted(m stage.Message, tenant string, e envelope.Event, endpoints matche
 // owed is an event that matched, and what follows from it.
 func owed(m stage.Message, tenant string, e envelope.Event, matched []*registry.Endpoint, rules []*registry.EventType, now time.Time) expansion {
 	trace := eventlog.TraceIn(m.Header)
-	out := expansion{records: make([]record.Record, 1, 1+len(matched)), deliveries: make([]delivery.Delivery, 0, len(matched))}
 	first := eventRecord(record.EventAccepted, m, tenant, e, now)
+	first.EndpointIDs = make([]string, 0, len(matched))
 	for _, ep := range matched {
+		first.EndpointIDs = append(first.EndpointIDs, ep.ID)
+	}
+	first.Endpoints = len(matched)
+	owe := func(ep *registry.Endpoint) (record.Record, delivery.Delivery) {
 		terms := registry.Resolve(registry.Question{Type: e.Type, DeliverBy: e.DeliverBy, OwedAt: m.StoredAt, Endpoint: ep, Rules: rules})
 		d := delivery.Delivery{
 			EventID: e.ID, EndpointID: ep.ID, Tenant: tenant, Type: e.Type, EventSeq: m.Seq,
@@ -120,20 +130,16 @@ func owed(m stage.Message, tenant string, e envelope.Event, matched []*registry.
 			OwedAt: m.StoredAt, DeliverBy: terms.DeliverBy, Fifo: ep.Ordering == registry.FIFO,
 			Traceparent: trace.Parent, Tracestate: trace.State, Event: m.Data,
 		}
-		out.deliveries = append(out.deliveries, d)
-		out.records = append(out.records, owedRecord(d, ep, now))
-		first.EndpointIDs = append(first.EndpointIDs, ep.ID)
+		return owedRecord(d, ep, now), d
 	}
-	first.Endpoints = len(matched)
-	out.records[0] = first
-	return out
+	return expansion{records: []record.Record{first}, matched: matched, owe: owe}
 }
 
 // follow is what an event becomes that was expanded before, by somebody who may
 // have died before everything that follows was stored: what is on record stands,
 // however the endpoints have changed since. One that is gone meanwhile ends its
 // delivery with a reason.
-func follow(m stage.Message, stands record.Record, endpoints matcher, now time.Time) expansion {
+func follow(m stage.Message, stands record.Record, ids []string, endpoints matcher, now time.Time) expansion {
 	if stands.Kind != record.EventAccepted {
 		return expansion{}
 	}
@@ -142,7 +148,7 @@ func follow(m stage.Message, stands record.Record, endpoints matcher, now time.T
 		return expansion{} // an earlier version took it; this one cannot read it
 	}
 	var matched []*registry.Endpoint
-	for _, id := range stands.EndpointIDs {
+	for _, id := range ids {
 		ep, ok := endpoints.Get(id)
 		if !ok {
 			ep = &registry.Endpoint{ID: id, Tenant: stands.Tenant}

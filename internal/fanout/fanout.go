@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -64,6 +65,7 @@ type Fanout struct {
 	events   *prometheus.CounterVec
 	owed     prometheus.Counter
 	progress progress
+	wide     *wide
 }
 
 // New connects the stage to its streams.
@@ -81,7 +83,7 @@ func New(ctx context.Context, o Options) (*Fanout, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fanout: %w", err)
 	}
-	f := &Fanout{o: o, log: o.Log, js: js, view: o.View,
+	f := &Fanout{o: o, log: o.Log, js: js, view: o.View, wide: newWide(),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_events_total",
 			Help: "Events expanded, by what became of them."}, []string{"result"}),
 		owed: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_owed_total",
@@ -191,21 +193,29 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 		return f.later(err, m.Subject)
 	}
 	x := Expand(m, r, owner, f.view, time.Now())
-	first, mine, err := f.state(ctx, x.records[0], m.HeldSince())
+	if len(x.matched) > listedMost {
+		leave, err := f.wide.enter(ctx, m)
+		if err != nil {
+			return f.later(err, m.Subject)
+		}
+		defer leave()
+	}
+	first, mine, err := f.decide(ctx, m, r, &x)
 	if err != nil {
 		return f.later(err, m.Subject)
 	}
-	if x.records = x.records[1:]; !mine {
-		x = follow(m, first, f.view, time.Now())
-		x.heldSince(m.StoredAt) // whoever stated it may have published them
+	if !mine {
+		if x, err = f.followed(ctx, m, first); err != nil {
+			return f.later(err, m.Subject)
+		}
 	}
 	span.Text("waybill.tenant", first.Tenant).Text("waybill.event_id", first.EventID).Text("waybill.event_type", first.EventType).
-		Text("waybill.result", result(first.Kind)).Number("waybill.endpoints", len(x.deliveries))
-	for i := range x.deliveries {
+		Text("waybill.result", result(first.Kind)).Number("waybill.endpoints", len(x.matched))
+	trace := func() (parent, state string) {
 		next := span.Context(incoming)
-		x.deliveries[i].Traceparent, x.deliveries[i].Tracestate = next.Parent, next.State
+		return next.Parent, next.State
 	}
-	if err := f.publish(ctx, m, x); err != nil {
+	if err := f.publishOwed(ctx, m, x, trace); err != nil {
 		span.Failed("handed_back")
 		return f.later(err, m.Subject)
 	}
@@ -269,40 +279,18 @@ func (f *Fanout) state(ctx context.Context, r record.Record, since time.Time) (s
 	return stands, false, err
 }
 
-// publish stores the records, then the deliveries. If the process dies in
-// between, the records state what is owed and the event is expanded again: the
-// records are recognised by their ids, the deliveries are published then.
-func (f *Fanout) publish(ctx context.Context, m stage.Message, x expansion) error {
-	if len(x.records) > 0 {
-		if err := f.store(ctx, x.records); err != nil {
+// publish stores the deliveries of a replay, whose records are stored.
+func (f *Fanout) publish(ctx context.Context, x expansion) error {
+	msgs := make([]*nats.Msg, len(x.deliveries))
+	for i, d := range x.deliveries {
+		msgs[i] = d.First(f.o.Partitions)
+	}
+	for block := range slices.Chunk(msgs, blockMost) {
+		if err := f.hand(ctx, block); err != nil {
 			return err
 		}
 	}
-	if len(x.deliveries) == 0 {
-		return nil
-	}
-	var free, ordered []*nats.Msg
-	for _, d := range x.deliveries {
-		if d.Fifo && d.Replay == "" {
-			ordered = append(ordered, d.First(f.o.Partitions))
-			continue
-		}
-		free = append(free, d.First(f.o.Partitions))
-	}
-	if len(free) > 0 {
-		if _, err := f.pub.PublishAll(ctx, free...); err != nil {
-			return err
-		}
-	}
-	if len(ordered) > 0 {
-		if err := f.inOrder(ctx, m); err != nil {
-			return err
-		}
-		if _, err := f.pub.PublishAll(ctx, ordered...); err != nil {
-			return err
-		}
-	}
-	f.owed.Add(float64(len(x.deliveries)))
+	f.owed.Add(float64(len(msgs)))
 	return nil
 }
 

@@ -66,7 +66,7 @@ func (f *Fanout) publishReplay(ctx context.Context, m stage.Message, x expansion
 		}
 	}
 	x.heldSince(m.HeldSince())
-	return f.publish(ctx, m, expansion{deliveries: x.deliveries})
+	return f.publish(ctx, expansion{deliveries: x.deliveries})
 }
 
 var (

@@ -123,7 +123,8 @@ func decode(rows []ledger.Body) ([]record.Record, error) {
 // others reads what the event's records refer to: three questions at once.
 func (g *gatherer) others(ctx context.Context) error {
 	w := evidence.Want(g.file.Subject, g.ours)
-	var revisions, rules, policies ledger.Found
+	var revisions []ledger.Found
+	var rules, policies ledger.Found
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() (err error) { revisions, err = g.db.RevisionBodies(ctx, w.Revisions); return err })
 	all.Go(func() (err error) { rules, err = g.db.RuleBodies(ctx, g.file.Subject.Tenant); return err })
@@ -131,7 +132,9 @@ func (g *gatherer) others(ctx context.Context) error {
 	if err := all.Wait(); err != nil {
 		return err
 	}
-	g.take(revisions, "settings of endpoints, at the revisions that these name", revisions.Rows)
+	for _, f := range revisions {
+		g.take(f, "settings of endpoints, at the revisions that these name", f.Rows)
+	}
 	if err := g.inForce(w, rules, "changes of what is set for event types; those that match the event's and were in force are here"); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type queues struct {
 	js      jetstream.JetStream
 	defined []streams.Definition
 
-	up, messages, bytes, limit, deleted, pending, taken, pulls, oldest *prometheus.Desc
+	up, led, gone, messages, bytes, limit, deleted, pending, taken, pulls, oldest *prometheus.Desc
 }
 
 // QueueMetrics makes the size of the streams known and what waits in their consumers.
@@ -40,6 +40,8 @@ func QueueMetrics(r prometheus.Registerer, js jetstream.JetStream, partitions in
 	}
 	return r.Register(&queues{js: js, defined: defined,
 		up:       of("waybill_jetstream_up", "1 when JetStream answered for every stream and consumer at this scrape."),
+		led:      of("waybill_stream_has_leader", "1 when a stream has a leader and answers, 0 when nobody leads it: nothing is stored in it or taken from it.", "stream"),
+		gone:     of("waybill_stream_replicas_gone", "Replicas of a stream that are offline or were not heard of for 15 s: they could not take over.", "stream"),
 		messages: of("waybill_stream_messages", "Messages in a stream.", "stream"),
 		bytes:    of("waybill_stream_size_bytes", "Size of a stream.", "stream"),
 		limit:    of("waybill_stream_limit_bytes", "Size at which a stream is full; absent where only the disk sets one.", "stream"),
@@ -53,7 +55,7 @@ func QueueMetrics(r prometheus.Registerer, js jetstream.JetStream, partitions in
 
 // Describe implements prometheus.Collector.
 func (q *queues) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{q.up, q.messages, q.bytes, q.limit, q.deleted, q.pending, q.taken, q.pulls, q.oldest} {
+	for _, d := range []*prometheus.Desc{q.up, q.led, q.gone, q.messages, q.bytes, q.limit, q.deleted, q.pending, q.taken, q.pulls, q.oldest} {
 		out <- d
 	}
 }
@@ -62,7 +64,7 @@ func (q *queues) Describe(out chan<- *prometheus.Desc) {
 func (q *queues) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookBound)
 	defer cancel()
-	g, ctx := errgroup.WithContext(ctx)
+	g := new(errgroup.Group) // what does not answer takes nothing from the others
 	g.SetLimit(looksAtOnce)
 	for _, d := range q.defined {
 		g.Go(func() error {
@@ -78,9 +80,14 @@ func (q *queues) Collect(out chan<- prometheus.Metric) {
 func (q *queues) stream(ctx context.Context, name string, out chan<- prometheus.Metric) error {
 	s, err := q.js.Stream(ctx, name)
 	if err != nil {
+		if electing(err) {
+			out <- gauge(q.led, 0, name)
+		}
 		return err
 	}
 	info := s.CachedInfo()
+	out <- gauge(q.led, number(streams.Quorum(info.Cluster) == nil), name)
+	out <- gauge(q.gone, gone(info.Cluster), name)
 	out <- gauge(q.messages, float64(info.State.Msgs), name)
 	out <- gauge(q.bytes, float64(info.State.Bytes), name)
 	out <- gauge(q.deleted, float64(info.State.NumDeleted), name)
@@ -109,6 +116,20 @@ func (q *queues) consumer(ctx context.Context, stream, name string, out chan<- p
 		out <- gauge(q.oldest, age.Seconds(), stream, name)
 	}
 	return nil
+}
+
+// gone counts the replicas that could not take over.
+func gone(c *jetstream.ClusterInfo) float64 {
+	n := 0.0
+	if c == nil {
+		return n
+	}
+	for _, r := range c.Replicas {
+		if streams.Gone(r) {
+			n++
+		}
+	}
+	return n
 }
 
 // age of the first message behind what is settled without a gap.

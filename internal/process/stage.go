@@ -77,6 +77,9 @@ type StageCommand struct {
 	// Watches says that it starts also while the streams are not as they must be:
 	// it is there to say so.
 	Watches bool
+	// Streams are those without which it can do nothing: it is not ready while one
+	// of them has no leader.
+	Streams []string
 	Bind    func(*pflag.FlagSet)
 	// Check looks at the stage's own flags before anything is opened. Optional.
 	Check func() error
@@ -144,13 +147,19 @@ func (s StageCommand) run(ctx context.Context, settings Settings) (err error) {
 		return err
 	}
 	if !s.Watches {
-		if err := streams.Check(ctx, js, streams.Options{Partitions: settings.Partitions}); err != nil {
+		check := func(ctx context.Context) error {
+			return streams.Check(ctx, js, streams.Options{Partitions: settings.Partitions})
+		}
+		if err := WaitForJetStream(ctx, settings.NATSWait, check); err != nil {
 			return err
 		}
 	}
 	env := &Env{Settings: settings, Log: log, NATS: nc, JS: js, Mux: http.NewServeMux(),
 		Health: &Health{}, Metrics: NewMetrics(), Tracer: tracer, Cleanup: cleanup}
 	env.Health.Add("nats", Connected(nc))
+	if len(s.Streams) > 0 {
+		env.Health.Add("streams", Led(js, s.Streams...))
+	}
 	if err := errors.Join(ConnectionMetrics(env.Metrics, nc, s.Name), QueueMetrics(env.Metrics, js, settings.Partitions)); err != nil {
 		return err
 	}

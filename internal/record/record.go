@@ -26,6 +26,7 @@ const (
 	EventRejected      Kind = "event.rejected"
 	EventUnmatched     Kind = "event.unmatched"
 	EventDuplicate     Kind = "event.duplicate"
+	EventEndpoints     Kind = "event.endpoints"
 	DeliveryOwed       Kind = "delivery.owed"
 	Attempt            Kind = "attempt"
 	DeliveryDeadLetter Kind = "delivery.dead_lettered"
@@ -42,7 +43,7 @@ const (
 
 // Kinds in the order of an event's life.
 func Kinds() []Kind {
-	return []Kind{EventAccepted, EventRejected, EventUnmatched, EventDuplicate, DeliveryOwed, Attempt, DeliveryDeadLetter,
+	return []Kind{EventAccepted, EventRejected, EventUnmatched, EventDuplicate, EventEndpoints, DeliveryOwed, Attempt, DeliveryDeadLetter,
 		DeliveryCancelled, Escalation, EscalationAcked, ReplayRequested, EndpointChanged, EventTypeChanged,
 		ConformanceChecked, OperatorAction, LedgerGap}
 }
@@ -72,8 +73,13 @@ type Record struct {
 	DataBytes   int       `json:"data_bytes,omitempty"`
 	NoMsgID     bool      `json:"no_msg_id,omitempty"`    // published without Nats-Msg-Id: not deduplicated
 	Endpoints   int       `json:"endpoints,omitempty"`    // how many deliveries the event became
-	EndpointIDs []string  `json:"endpoint_ids,omitempty"` // to whom, in order; event.accepted
-	NATSSubject string    `json:"nats_subject,omitempty"` // where a rejected event was published
+	EndpointIDs []string  `json:"endpoint_ids,omitempty"` // to whom, in order; event.accepted, event.endpoints
+	// Of an event for more endpoints than one record lists: the SHA-256 of all
+	// their ids, joined by line feeds, and where in LEDGER the records
+	// event.endpoints are that list them.
+	EndpointsDigest string   `json:"endpoints_digest,omitempty"`
+	EndpointsAt     []uint64 `json:"endpoints_at,omitempty"`
+	NATSSubject     string   `json:"nats_subject,omitempty"` // where a rejected event was published
 
 	// Why. Reason is a code; Detail is for people.
 	Reason string `json:"reason,omitempty"`
@@ -191,6 +197,12 @@ func Decode(b []byte) (Record, error) {
 // after the dedupe window, or into a stream made anew, is a fact of its own.
 func EventRecordID(eventSeq uint64, storedAt time.Time) string {
 	return fmt.Sprintf("event/%d-%d", eventSeq, storedAt.UnixNano())
+}
+
+// EventEndpointsID identifies event.endpoints: part n, from 0, of the list of one
+// expansion of an event, given its EventRecordID and when that was made.
+func EventEndpointsID(event string, at time.Time, n int) string {
+	return fmt.Sprintf("%s/%s/%d/%d", EventEndpoints, event, at.UnixNano(), n)
 }
 
 // OwedID identifies delivery.owed; replay is empty for the first obligation. It

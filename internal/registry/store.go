@@ -151,6 +151,27 @@ func (s *Store) List(ctx context.Context, tenant string, deleted bool) ([]Endpoi
 	return out, nil
 }
 
+// Unreadable names the entries, as bucket/key, whose newest revision cannot be
+// read: the one before it stands, if there is one.
+func (s *Store) Unreadable(ctx context.Context) (out []string, err error) {
+	err = revision.Each(ctx, s.kv, "reading endpoints", func(entry jetstream.KeyValueEntry) error {
+		if _, err := decodeAt(entry.Key(), entry.Value()); err != nil {
+			out = append(out, streams.EndpointsBucket+"/"+entry.Key())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = revision.Each(ctx, s.types, "reading event types", func(entry jetstream.KeyValueEntry) error {
+		if _, err := decodeEventTypeAt(entry.Key(), entry.Value()); err != nil {
+			out = append(out, streams.EventTypesBucket+"/"+entry.Key())
+		}
+		return nil
+	})
+	return out, err
+}
+
 func encode(e Endpoint) ([]byte, error) {
 	if err := e.Validate(); err != nil {
 		return nil, err

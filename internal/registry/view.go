@@ -71,17 +71,17 @@ func (v *View) Check(context.Context) error {
 
 // Note says which entries of the registry cannot be read, for people; "": none.
 func (v *View) Note() string {
-	endpoints, why := v.endpoints.Unread()
-	types, other := v.eventTypes.Unread()
-	if why == nil {
-		why = other
-	}
-	all := append(endpoints, types...)
+	all := v.Unreadable()
 	if len(all) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the newest revision of %s cannot be read (%s: %s); the one before it stands: waybill doctor",
-		counted.Of(len(all), "entry", "entries"), all[0], why)
+	return fmt.Sprintf("the newest revision of %s of the registry cannot be read, such as %s; the one before it stands: waybill doctor",
+		counted.Of(len(all), "entry", "entries"), all[0])
+}
+
+// Unreadable are the entries, as bucket/key, whose newest revision cannot be read.
+func (v *View) Unreadable() []string {
+	return append(v.endpoints.Unreadable(), v.eventTypes.Unreadable()...)
 }
 
 // Get returns the newest revision that has been seen of an endpoint.

@@ -49,14 +49,14 @@ type Follower[T any] struct {
 	applied uint64        // the bucket's sequence that was applied last
 	moved   chan struct{} // closed and replaced when applied moves
 	ready   chan struct{} // closed when the first state was installed
-	unread  map[string]error
+	unread  map[string]struct{}
 
 	values map[string]*T // what the state holds; the watch's own
 }
 
 // NewFollower makes one that knows nothing yet. Run fills it.
 func NewFollower[T any](o FollowerOptions[T]) *Follower[T] {
-	return &Follower[T]{o: o, moved: make(chan struct{}), ready: make(chan struct{}), unread: map[string]error{}}
+	return &Follower[T]{o: o, moved: make(chan struct{}), ready: make(chan struct{}), unread: map[string]struct{}{}}
 }
 
 // Ready is closed once the first state is whole.
@@ -65,16 +65,15 @@ func (f *Follower[T]) Ready() <-chan struct{} { return f.ready }
 // Live says that the watch is open and has caught up.
 func (f *Follower[T]) Live() bool { return f.live.Load() }
 
-// Unread are the keys whose newest revision cannot be read, in order, and why
-// that of the first one cannot. The last revision that can be read stands.
-func (f *Follower[T]) Unread() (keys []string, why error) {
+// Unreadable are the entries, as bucket/key, whose newest revision cannot be
+// read, in order. The last revision that can be read stands.
+func (f *Follower[T]) Unreadable() (out []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	keys = slices.Sorted(maps.Keys(f.unread))
-	if len(keys) > 0 {
-		why = f.unread[keys[0]]
+	for _, key := range slices.Sorted(maps.Keys(f.unread)) {
+		out = append(out, f.o.Bucket+"/"+key)
 	}
-	return keys, why
+	return out
 }
 
 // Reach returns once everything was applied up to a sequence of the bucket's stream.
@@ -116,7 +115,7 @@ func (f *Follower[T]) watch(ctx context.Context) error {
 	defer f.live.Store(false)
 	// The first values come in one snapshot: until they are whole, the old ones stay.
 	before, values, state := f.values, map[string]*T{}, f.o.New()
-	unread := map[string]error{}
+	unread := map[string]struct{}{}
 	initial, seq := true, uint64(0)
 	return Watch(ctx, f.o.JS, f.o.Bucket, func(entry jetstream.KeyValueEntry) {
 		if entry == nil {
@@ -132,7 +131,7 @@ func (f *Follower[T]) watch(ctx context.Context) error {
 		}
 		seq = max(seq, entry.Revision())
 		key, was := entry.Key(), values[entry.Key()]
-		is, why := f.read(ctx, kv, entry, first(was, before[key]))
+		is, readable := f.read(ctx, kv, entry, first(was, before[key]))
 		if is == nil {
 			delete(values, key)
 		} else {
@@ -140,8 +139,8 @@ func (f *Follower[T]) watch(ctx context.Context) error {
 		}
 		state.Apply(key, was, is)
 		f.mu.Lock()
-		if unread[key] = why; why == nil {
-			delete(unread, key)
+		if delete(unread, key); !readable {
+			unread[key] = struct{}{}
 		}
 		f.mu.Unlock()
 		if !initial {
@@ -160,13 +159,13 @@ func first[T any](a, b *T) *T {
 // read decodes an entry. Where that fails, the last revision that can be read
 // stands: safer than forgetting an endpoint that is owed deliveries, or whom to
 // tell. have is what was read of the key before.
-func (f *Follower[T]) read(ctx context.Context, kv jetstream.KeyValue, entry jetstream.KeyValueEntry, have *T) (*T, error) {
+func (f *Follower[T]) read(ctx context.Context, kv jetstream.KeyValue, entry jetstream.KeyValueEntry, have *T) (is *T, readable bool) {
 	if entry.Operation() != jetstream.KeyValuePut {
-		return nil, nil
+		return nil, true
 	}
 	value, err := f.o.Decode(entry.Key(), entry.Value())
 	if err == nil {
-		return &value, nil
+		return &value, true
 	}
 	f.o.Log.Error().Err(err).Str("bucket", f.o.Bucket).Str("key", entry.Key()).Msg("registry.unreadable")
 	if have == nil {
@@ -176,7 +175,7 @@ func (f *Follower[T]) read(ctx context.Context, kv jetstream.KeyValue, entry jet
 			have = &value
 		}
 	}
-	return have, err
+	return have, false
 }
 
 func (f *Follower[T]) advance(seq uint64) {

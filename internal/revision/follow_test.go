@@ -46,8 +46,8 @@ func TestABurstOfFiftyThousandChangesIsTakenInWithoutMakingTheStateAnew(t *testi
 	if applied.Load() != many || made.Load() != 1 || installed.Load() != 1 {
 		t.Errorf("%d changes applied; the state was made %d times, installed %d times", applied.Load(), made.Load(), installed.Load())
 	}
-	if keys, why := f.Unread(); len(keys) != 0 {
-		t.Errorf("%v, %v", keys, why)
+	if entries := f.Unreadable(); len(entries) != 0 {
+		t.Errorf("%v", entries)
 	}
 }
 
@@ -60,7 +60,7 @@ func (b *bench) publish(many int) uint64 {
 	for i := range many {
 		raw, err := json.Marshal(thing{Value: i, Meta: revision.Meta{Revision: 1}})
 		must(b.t, err)
-		f, err := js.PublishMsgAsync(&nats.Msg{Subject: fmt.Sprintf("$KV.%s.t%05d", things.Bucket, i), Data: raw})
+		f, err := js.PublishMsgAsync(&nats.Msg{Subject: fmt.Sprintf("$KV.%s.t%05d", things.Bucket, i), Data: raw}, jetstream.WithStallWait(patience))
 		must(b.t, err)
 		futures = append(futures, f)
 	}

@@ -167,6 +167,17 @@ func (s *Store[T]) List(ctx context.Context) ([]T, error) {
 	return s.kind.present(found), nil
 }
 
+// Unreadable names the entries, as bucket/key, whose newest revision cannot be read.
+func (s *Store[T]) Unreadable(ctx context.Context) (out []string, err error) {
+	err = Each(ctx, s.kv, "reading every "+s.kind.Name, func(entry jetstream.KeyValueEntry) error {
+		if _, err := s.kind.Decode(entry.Value()); err != nil {
+			out = append(out, s.kind.Bucket+"/"+entry.Key())
+		}
+		return nil
+	})
+	return out, err
+}
+
 func (k Kind[T]) present(all map[string]T) []T {
 	out := []T{}
 	for _, key := range slices.Sorted(maps.Keys(all)) {

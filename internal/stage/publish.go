@@ -63,10 +63,16 @@ func (p *Publisher) Publish(ctx context.Context, m *nats.Msg) (*jetstream.PubAck
 // PublishAll stores every message, in any order, and returns their
 // acknowledgements in the order given. It repeats what fails, under the same
 // Nats-Msg-Id, until ctx ends: every message MUST carry one, so that a try
-// that was stored and reported as failed is not stored twice. A returned
+// that was stored and reported as failed is not stored twice. What can never be
+// stored is ErrPermanent at once. A returned
 // error means that some may be stored and some not; whoever is handed the work
 // next states them all again.
 func (p *Publisher) PublishAll(ctx context.Context, msgs ...*nats.Msg) ([]*jetstream.PubAck, error) {
+	for _, m := range msgs {
+		if err := unfit(m, p.js.Conn().MaxPayload()); err != nil {
+			return nil, fmt.Errorf("publish: %w", err)
+		}
+	}
 	acks := make([]*jetstream.PubAck, len(msgs))
 	pause, began := retryPauseMin, time.Now()
 	for {
@@ -78,6 +84,12 @@ func (p *Publisher) PublishAll(ctx context.Context, msgs ...*nats.Msg) ([]*jetst
 		}
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("publish: %w (last failure: %w)", context.Cause(ctx), err)
+		}
+		if permanent(err) {
+			if err := p.never(ctx, msgs, acks); err != nil {
+				return nil, fmt.Errorf("publish: %w", err)
+			}
+			// It was another's, stored together with these.
 		}
 		p.metrics.retries.Inc()
 		p.log.Warn().Err(err).Str("subject", msgs[0].Subject).Dur("pause", pause).Msg("publish.retry")
@@ -119,6 +131,20 @@ func (p *Publisher) tryEach(ctx context.Context, msgs []*nats.Msg, acks []*jetst
 		}
 	}
 	return failed
+}
+
+// never tries by itself each message that was not stored, and says which can
+// never be: what is stored together fails together, and only one may be at fault.
+func (p *Publisher) never(ctx context.Context, msgs []*nats.Msg, acks []*jetstream.PubAck) error {
+	for i, m := range msgs {
+		if acks[i] != nil {
+			continue
+		}
+		if err := p.tryEach(ctx, msgs[i:i+1], acks[i:i+1]); err != nil && permanent(err) {
+			return fmt.Errorf("subject %s: %w: %w", m.Subject, ErrPermanent, err)
+		}
+	}
+	return nil
 }
 
 // Pause waits, and reports false when ctx ended first.

@@ -38,6 +38,7 @@ type Server struct {
 	Dir string
 
 	t    testing.TB
+	more []string   // further flags
 	mu   sync.Mutex // guards cmd and logs
 	cmd  *exec.Cmd
 	gone chan struct{} // closed when cmd has ended
@@ -173,7 +174,7 @@ func (s *Server) start(port string) {
 	if err != nil {
 		s.t.Fatalf("building %s: %v", natsModule, err)
 	}
-	cmd := exec.Command(program, "-a", "127.0.0.1", "-p", port, "-js", "-sd", s.Dir)
+	cmd := exec.Command(program, append([]string{"-a", "127.0.0.1", "-p", port, "-js", "-sd", s.Dir}, s.more...)...)
 	cmd.SysProcAttr = dieWithParent()
 	out, err := cmd.StderrPipe()
 	if err != nil {

@@ -1,11 +1,8 @@
 package watchdog
 
 import (
-	"context"
 	"fmt"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -22,11 +19,6 @@ const (
 	claimsSlack = time.Hour
 )
 
-// lookClaims looks at CLAIMS as a stream that forgets by age, and must not by size.
-func lookClaims(ctx context.Context, js jetstream.JetStream) (Stream, error) {
-	return lookStream(ctx, js, streams.Claims)
-}
-
 // judgeClaims: a number whose claim is forgotten can be used for a second request.
 func judgeClaims(c Stream, now time.Time) []Finding {
 	if c.MaxBytes <= 0 || c.MaxAge <= 0 || c.Messages == 0 || float64(c.Bytes) < claimsFull*float64(c.MaxBytes) {
@@ -39,5 +31,5 @@ func judgeClaims(c Stream, now time.Time) []Finding {
 	return []Finding{{ClaimsForgotten, Wrong, streams.Claims,
 		fmt.Sprintf("it is full and keeps claims for %s, not for %s: a delivery that comes back later than that can be made twice under one number",
 			kept.Round(time.Minute), c.MaxAge),
-		"give it more room: nats stream edit CLAIMS --max-bytes, as much more as the time is short; see also: waybill streams check"}}
+		"give it more room: waybill streams limit CLAIMS --max-bytes, as much more as the time is short"}}
 }

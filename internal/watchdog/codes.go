@@ -28,6 +28,10 @@ func Codes() []Meaning {
 		{ClockOffset, "this machine's clock and the NATS server's differ"},
 		{NATSUnreachable, "the NATS server does not answer"},
 		{WatchdogBehind, "the watchdog does not keep up with LEDGER"},
+		{StreamLeaderless, "nobody leads a stream: nothing is stored in it or taken from it"},
+		{ReplicaGone, "a NATS server's copies of the streams could not take over"},
+		{NotAnswering, "something that was asked does not answer"},
+		{EntryUnreadable, "entries of the registry hold what is no revision"},
 		{WeakSync, "the NATS server can lose acknowledged messages in a power cut"},
 	}
 }

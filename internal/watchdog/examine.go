@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,9 +50,13 @@ type ExamineOptions struct {
 	ReadFor time.Duration
 }
 
+// electionPatience is how long doctor waits for a leader: an election takes some
+// seconds and is no finding.
+const electionPatience = 10 * time.Second
+
 // Examine looks at a running deployment once. It needs no watchdog, and changes
-// nothing.
-func Examine(ctx context.Context, o ExamineOptions) ([]Check, error) {
+// nothing. What does not answer is a finding of its own beside all others.
+func Examine(ctx context.Context, o ExamineOptions) []Check {
 	if o.Limits == (Limits{}) {
 		o.Limits = DefaultLimits()
 	}
@@ -61,63 +66,97 @@ func Examine(ctx context.Context, o ExamineOptions) ([]Check, error) {
 	// What was seen before is read before what is there now is looked at: what a
 	// stream has come to since is then no loss, however long the rest takes.
 	marks := map[string]history{}
-	if _, err := status(ctx, o.JS, streams.StatusMarks, &marks); err != nil {
-		return nil, err
-	}
-	sight, err := Look(ctx, o.JS, o.Partitions)
+	before := newAsker(askBound, electionPatience)
+	before.now(ctx, watchdogMarks, "", func(ctx context.Context) error {
+		_, err := status(ctx, o.JS, streams.StatusMarks, &marks)
+		return err
+	})
+	sight, err := Look(ctx, o.JS, LookOptions{Partitions: o.Partitions, Patience: electionPatience})
 	if err != nil {
-		return nil, err
+		return []Check{{Name: "JetStream", State: IsWrong, Code: NATSUnreachable, Detail: "it does not answer: " + err.Error(),
+			Next: "see that most of the NATS servers run and that their JetStream is on: their logs, and docs/operations.md, A stream has no leader"}}
 	}
 	sight.recall(marks)
 	sight.Host = hostname()
-	var more []Finding
-	if sight.Endpoints, err = countEndpoints(ctx, o.JS); err != nil {
-		more = append(more, Finding{RegistryUnread, Wrong, "", err.Error(), "waybill streams apply; then look at the NATS server's log"})
-	}
-	if sight.Policies, err = countPolicies(ctx, o.JS); err != nil {
-		more = append(more, Finding{RegistryUnread, Wrong, "channels and policies", err.Error(), "waybill streams apply; then look at the NATS server's log"})
-		sight.Policies = 1
-	}
+	sight.Policies = 1 // what cannot be read is said as such
+	var unwatched bool
+	var unreadable [2][]string
+	ask := newAsker(listBound, electionPatience)
+	ask.about(ctx, "the registry", streams.EndpointsStream, func(ctx context.Context) (err error) {
+		sight.Endpoints, unreadable[0], err = countEndpoints(ctx, o.JS)
+		return err
+	})
+	ask.about(ctx, policiesRead, streams.ChannelsStream, func(ctx context.Context) error {
+		n, bad, err := countPolicies(ctx, o.JS)
+		if err == nil {
+			sight.Policies, unreadable[1] = n, bad
+		}
+		return err
+	})
+	ask.about(ctx, watchdogLease, "", func(ctx context.Context) (err error) {
+		unwatched, err = absent(ctx, o.JS, streams.WatchdogLease)
+		return err
+	})
+	silent, _ := ask.wait()
+	silent = append(silent, before.silent...)
+	sight.Unreadable = slices.Concat(unreadable[0], unreadable[1])
+	more := registryFindings(silent)
 	bounded, cancel := context.WithTimeout(ctx, o.ReadFor)
 	defer cancel()
-	if sight.Debts, err = ReadDebts(bounded, o.JS, o.Limits); err != nil {
+	if sight.silent(streams.Ledger) {
+		cancel() // nothing to be read
+	} else if sight.Debts, err = ReadDebts(bounded, o.JS, o.Limits); err != nil {
 		more = append(more, Finding{WatchdogBehind, Warning, "", err.Error(), "run doctor again when there is less to do"})
 	}
-	unwatched, err := absent(ctx, o.JS, streams.WatchdogLease)
-	if err != nil {
-		return nil, err
-	}
-	if err := lookAgain(ctx, o.JS, sight.Consumers); err != nil {
-		return nil, err
-	}
+	lookAgain(ctx, o.JS, sight.Consumers)
 	found := append(Judge(sight, o.Limits), more...)
-	return append(checks(sight, found), stageChecks(sight, unwatched, o.Sync)...), nil
+	sight.Silent = append(sight.Silent, silent...)
+	return append(checks(sight, found), stageChecks(sight, unwatched, o.Sync)...)
 }
 
-func countEndpoints(ctx context.Context, js jetstream.JetStream) (int, error) {
+// registryFindings says what of the registry could not be read.
+func registryFindings(silent []Silence) (out []Finding) {
+	for _, q := range silent {
+		f := Finding{NotAnswering, Wrong, q.What, "it does not answer: " + q.Err.Error(), "see that every NATS server runs, and their logs"}
+		if q.Stream != "" {
+			f.Code, f.Next = RegistryUnread, "waybill streams apply; then look at the NATS server's log"
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func countEndpoints(ctx context.Context, js jetstream.JetStream) (n int, unreadable []string, err error) {
 	s, err := registry.OpenStore(ctx, js)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
+	}
+	if unreadable, err = s.Unreadable(ctx); err != nil {
+		return 0, nil, err
 	}
 	all, err := s.List(ctx, "", false)
-	return len(all), err
+	return len(all), unreadable, err
 }
 
-func countPolicies(ctx context.Context, js jetstream.JetStream) (int, error) {
-	cs, err := revision.Open(ctx, js, channel.Registry())
+func countPolicies(ctx context.Context, js jetstream.JetStream) (n int, unreadable []string, err error) {
+	channels, bad, err := listed(ctx, js, channel.Registry())
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	channels, err := cs.List(ctx)
+	policies, worse, err := listed(ctx, js, escalation.Policies())
+	return reachable(policies, channelExists(channels)), append(bad, worse...), err
+}
+
+func listed[T any](ctx context.Context, js jetstream.JetStream, kind revision.Kind[T]) (all []T, unreadable []string, err error) {
+	s, err := revision.Open(ctx, js, kind)
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
-	ps, err := revision.Open(ctx, js, escalation.Policies())
-	if err != nil {
-		return 0, err
+	if unreadable, err = s.Unreadable(ctx); err != nil {
+		return nil, nil, err
 	}
-	policies, err := ps.List(ctx)
-	return reachable(policies, channelExists(channels)), err
+	all, err = s.List(ctx)
+	return all, unreadable, err
 }
 
 // ReadDebts reads LEDGER to its end, as the watchdog does, and says what is owed.
@@ -180,39 +219,59 @@ func checks(s Sight, found []Finding) []Check {
 	if s.Sink.Lacking > 0 {
 		lag = fmt.Sprintf("ClickHouse lacks %s, the oldest of %s ago", counted.Of(s.Sink.Lacking, "record", "records"), s.At.Sub(s.Sink.Oldest).Round(time.Millisecond))
 	}
+	ledger := []string{streams.Ledger}
 	lines := []struct {
 		name  string
 		ok    string
+		needs []string // what must answer for ok to be known; nil: everything that has a stream
 		codes []Code
 	}{
-		{"streams", "as this version needs them", []Code{StreamsDrifted}},
-		{"registry", counted.Of(s.Endpoints, "endpoint", "endpoints"), []Code{RegistryUnread}},
-		{"consumers", "each takes what there is", []Code{ConsumerMissing, ConsumerStalled}},
-		{"ledger-sink", lag, []Code{SinkBehind, LedgerFilling}},
-		{"completeness", held(s), []Code{MessagesMissing, MessagesRemoved, StreamRewound, ClaimsForgotten}},
-		{"deliveries", fmt.Sprintf("%d without a verdict, none of them late", s.Debts.Open), []Code{PastDeadline, DeliveryOverdue, WatchdogBehind}},
-		{"dead letters", counted.Of(s.Debts.Untold, "waits", "wait") + " for people to be told, none too long", []Code{NotEscalated}},
-		{"people", fmt.Sprintf("escalation policies that name somebody: %d", s.Policies), []Code{NobodyToTell}},
-		{"escalator", "one tells people", []Code{EscalatorAbsent}},
-		{"clock", "as the NATS server's", []Code{ClockOffset, ClockJumped}},
+		{"answers", "everything that was asked answers", []string{}, []Code{NotAnswering}},
+		{"replicas", replicas(s), []string{}, []Code{StreamLeaderless, ReplicaGone}},
+		{"streams", "as this version needs them", nil, []Code{StreamsDrifted}},
+		{"registry", counted.Of(s.Endpoints, "endpoint", "endpoints"), []string{}, []Code{RegistryUnread, EntryUnreadable}},
+		{"consumers", "each takes what there is", nil, []Code{ConsumerMissing, ConsumerStalled}},
+		{"ledger-sink", lag, append(ledger, sinkPosition), []Code{SinkBehind, LedgerFilling}},
+		{"completeness", held(s), append(watched(), watchdogMarks), []Code{MessagesMissing, MessagesRemoved, StreamRewound, ClaimsForgotten}},
+		{"deliveries", fmt.Sprintf("%d without a verdict, none of them late", s.Debts.Open), ledger, []Code{PastDeadline, DeliveryOverdue, WatchdogBehind}},
+		{"dead letters", counted.Of(s.Debts.Untold, "waits", "wait") + " for people to be told, none too long", ledger, []Code{NotEscalated}},
+		{"people", fmt.Sprintf("escalation policies that name somebody: %d", s.Policies), []string{streams.ChannelsStream, policiesRead}, []Code{NobodyToTell}},
+		{"escalator", "one tells people", []string{escalatorLease}, []Code{EscalatorAbsent}},
+		{"clock", "as the NATS server's", ledger, []Code{ClockOffset, ClockJumped}},
 	}
 	var out []Check
 	for _, l := range lines {
 		n := 0
 		for _, f := range found {
-			for _, c := range l.codes {
-				if f.Code == c {
-					out = append(out, checkOf(l.name, f))
-					n++
-				}
+			if slices.Contains(l.codes, f.Code) {
+				out = append(out, checkOf(l.name, f))
+				n++
 			}
 		}
-		if n == 0 {
-			out = append(out, Check{Name: l.name, State: OK, Detail: l.ok})
+		if n > 0 {
+			continue
 		}
+		if unknown := s.unanswered(l.needs); unknown != "" {
+			out = append(out, Check{Name: l.name, State: Warned, Code: NotAnswering, Detail: "not known: " + unknown, Next: "run doctor again when that answers"})
+			continue
+		}
+		out = append(out, Check{Name: l.name, State: OK, Detail: l.ok})
 	}
 	return out
 }
+
+// unanswered says which of what is needed did not answer; "": all of it did. nil
+// stands for every stream and consumer.
+func (s Sight) unanswered(needs []string) string {
+	for _, q := range s.Silent {
+		if needs == nil && q.Stream != "" || slices.Contains(needs, q.What) || slices.Contains(needs, q.Stream) {
+			return q.What + " does not answer"
+		}
+	}
+	return ""
+}
+
+func (s Sight) silent(what string) bool { return s.unanswered([]string{what}) != "" }
 
 func checkOf(name string, f Finding) Check {
 	c := Check{Name: name, State: IsWrong, Code: f.Code, Detail: f.Detail, Next: f.Next}
@@ -223,6 +282,13 @@ func checkOf(name string, f Finding) Check {
 		c.Detail = f.Subject + ": " + f.Detail
 	}
 	return c
+}
+
+func replicas(s Sight) string {
+	if len(s.Replicas) == 0 {
+		return "one NATS server holds each stream"
+	}
+	return "each stream has a leader, and its copies are level"
 }
 
 func held(s Sight) string {
@@ -242,11 +308,17 @@ func stageChecks(s Sight, unwatched bool, sync string) []Check {
 		}
 	}
 	stages := Check{Name: "stages", State: OK, Detail: counted.Of(len(s.Consumers), "consumer is", "consumers are") + " served"}
+	if len(s.Consumers) == 0 {
+		stages.State, stages.Detail, stages.Next = IsWrong, "no consumer answers", "see that the NATS servers run, and their logs"
+	}
 	if len(idle) > 0 {
 		stages.State, stages.Detail = IsWrong, "nobody asks for work at "+strings.Join(idle, ", ")
 		stages.Next = "start the stages behind them: fanout, dispatcher, escalator"
 	}
 	dog := Check{Name: "watchdog", State: OK, Detail: "one watches"}
+	if s.silent(watchdogLease) {
+		dog = Check{Name: "watchdog", State: Warned, Code: NotAnswering, Detail: "not known: " + watchdogLease + " does not answer", Next: "run doctor again when that answers"}
+	}
 	if unwatched {
 		dog.State, dog.Detail, dog.Next = IsWrong, "none runs: what falls silent is not noticed", "start one: watchdog"
 	}

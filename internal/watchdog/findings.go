@@ -41,6 +41,12 @@ const (
 	NATSUnreachable Code = "nats_unreachable"
 	WatchdogBehind  Code = "watchdog_behind"
 	WeakSync        Code = "sync_weaker_than_always"
+	// What a cluster of NATS servers can lack while it goes on answering.
+	StreamLeaderless Code = "stream_without_leader"
+	ReplicaGone      Code = "replica_gone"
+	NotAnswering     Code = "not_answering"
+	// What is wrong with the registry's entries.
+	EntryUnreadable Code = "registry_entry_unreadable"
 )
 
 // Finding is one thing that is not as it must be.
@@ -74,6 +80,9 @@ const filling = 0.8
 // Judge says what is wrong with what was seen. Pure.
 func Judge(s Sight, l Limits) []Finding {
 	var out []Finding
+	out = append(out, judgeSilence(s)...)
+	out = append(out, judgeReplicas(s)...)
+	out = append(out, judgeEntries(s)...)
 	out = append(out, judgeDebts(s, l)...)
 	for _, c := range s.Consumers {
 		out = append(out, judgeConsumer(c, s.At, l)...)

@@ -32,6 +32,9 @@ type Sight struct {
 	Jump        time.Duration // of our clock, since the last look
 	Debts       Debts
 	Behind      time.Duration // how far the reader of LEDGER is behind
+	Silent      []Silence     // what did not answer
+	Unreadable  []string      // entries of the registry, as bucket/key
+	Replicas    []Replica     // of everything, but for the leaders' own
 }
 
 // Stream as it was seen.
@@ -80,44 +83,145 @@ type Sink struct {
 // watched are the streams whose messages must not vanish.
 func watched() []string { return []string{streams.Events, streams.Ledger} }
 
-// Look asks the server. partitions are those of DELIVERIES.
-func Look(ctx context.Context, js jetstream.JetStream, partitions int) (Sight, error) {
-	s := Sight{}
-	asked := time.Now()
-	info, err := js.Stream(ctx, streams.Ledger)
-	if err != nil {
-		return s, fmt.Errorf("stream %s: %w", streams.Ledger, err)
-	}
-	answered := time.Now()
-	s.At = answered.UTC()
-	s.Offset = offset(asked, answered, info.CachedInfo().TimeStamp)
-	for _, name := range watched() {
-		st, err := lookStream(ctx, js, name)
-		if err != nil {
-			return s, err
-		}
-		s.Streams = append(s.Streams, st)
-	}
-	if s.Claims, err = lookClaims(ctx, js); err != nil {
-		return s, err
-	}
-	changes, err := streams.Drift(ctx, js, streams.Options{Partitions: partitions})
+// LookOptions say what to look at.
+type LookOptions struct {
+	Partitions int // of DELIVERIES and RETRY
+	// Patience is for how long what nobody leads is asked again before it is said
+	// to be silent. Optional: not at all, for whoever looks again soon.
+	Patience time.Duration
+}
+
+// Look asks the server. What does not answer is part of what is seen; it fails
+// when nothing answers.
+func Look(ctx context.Context, js jetstream.JetStream, o LookOptions) (Sight, error) {
+	s := Sight{At: time.Now().UTC()}
+	defs, err := streams.Definitions(streams.Options{Partitions: o.Partitions})
 	if err != nil {
 		return s, err
 	}
-	for _, c := range changes {
-		if c.Action != "unchanged" {
-			s.Drift = append(s.Drift, c.Name)
+	all := lookDefinitions(ctx, js, o, defs, &s)
+	more := newAsker(askBound, o.Patience)
+	for i, d := range defs {
+		if info := all.consumers[i]; info != nil {
+			at := slices.IndexFunc(s.Consumers, func(c Consumer) bool { return c.Stream == d.Stream && c.Consumer == d.Consumer })
+			c := &s.Consumers[at]
+			more.about(ctx, c.Name(), d.Stream, func(ctx context.Context) error { return c.look(ctx, js, info) })
 		}
 	}
-	if s.Consumers, err = lookConsumers(ctx, js, partitions); err != nil {
-		return s, err
+	if ledger := all.ledger; ledger != nil {
+		more.about(ctx, sinkPosition, "", func(ctx context.Context) (err error) { s.Sink, err = lookSink(ctx, js, ledger); return err })
 	}
-	if s.Sink, err = lookSink(ctx, js, info); err != nil {
-		return s, err
+	more.about(ctx, escalatorLease, "", func(ctx context.Context) (err error) {
+		s.NoEscalator, err = absent(ctx, js, streams.EscalatorLease)
+		return err
+	})
+	silent, err := more.wait()
+	if err != nil && all.err != nil {
+		return s, all.err
 	}
-	s.NoEscalator, err = absent(ctx, js, streams.EscalatorLease)
-	return s, err
+	s.Silent = append(s.Silent, silent...)
+	return s, nil
+}
+
+// What is asked for besides streams and consumers.
+const (
+	sinkPosition   = "the ledger-sink's position"
+	escalatorLease = "the escalator's lease"
+	watchdogLease  = "the watchdog's lease"
+	watchdogMarks  = "the watchdog's marks"
+	policiesRead   = "the channels and policies"
+)
+
+// infos are what the server said of each definition; nil: nothing.
+type infos struct {
+	consumers []*jetstream.ConsumerInfo // by the definition's index
+	ledger    *jetstream.StreamInfo
+	err       error // when nothing answered
+}
+
+// lookDefinitions asks for every stream and consumer that there must be, once
+// for all that is read from the answer.
+func lookDefinitions(ctx context.Context, js jetstream.JetStream, o LookOptions, defs []streams.Definition, s *Sight) infos {
+	out := infos{consumers: make([]*jetstream.ConsumerInfo, len(defs))}
+	held, drift, replicas := make([]*Stream, len(defs)), make([]bool, len(defs)), make([][]Replica, len(defs))
+	ask := newAsker(askBound, o.Patience)
+	for i, d := range defs {
+		if d.Consumer != "" {
+			ask.about(ctx, d.Stream+"/"+d.Consumer, d.Stream, func(ctx context.Context) error {
+				c, err := js.Consumer(ctx, d.Stream, d.Consumer)
+				if drift[i] = missing(err); drift[i] {
+					return nil
+				} else if err != nil {
+					return err
+				}
+				info := c.CachedInfo()
+				if err := streams.Quorum(info.Cluster); err != nil {
+					return err
+				}
+				drift[i] = len(d.Differences(info.Config)) > 0
+				out.consumers[i], replicas[i] = info, replicasOf(d.Stream+"/"+d.Consumer, info.Cluster)
+				return nil
+			})
+			continue
+		}
+		ask.about(ctx, d.Stream, d.Stream, func(ctx context.Context) error {
+			asked := time.Now()
+			st, err := js.Stream(ctx, d.Stream)
+			if drift[i] = missing(err); drift[i] {
+				held[i] = &Stream{Name: d.Stream, Missing: true}
+				return nil
+			} else if err != nil {
+				return err
+			}
+			info := st.CachedInfo()
+			if err := streams.Quorum(info.Cluster); err != nil {
+				return err
+			}
+			drift[i], replicas[i], held[i] = len(d.Differences(info.Config)) > 0, replicasOf(d.Stream, info.Cluster), streamOf(info)
+			if d.Stream == streams.Ledger {
+				answered := time.Now()
+				out.ledger, s.At, s.Offset = info, answered.UTC(), offset(asked, answered, info.TimeStamp)
+			}
+			return nil
+		})
+	}
+	s.Silent, out.err = ask.wait()
+	for i, d := range defs {
+		if drift[i] {
+			s.Drift = append(s.Drift, d.Name())
+		}
+		s.Replicas = append(s.Replicas, replicas[i]...)
+		switch {
+		case d.Consumer != "" && (drift[i] || out.consumers[i] != nil):
+			s.Consumers = append(s.Consumers, Consumer{Stream: d.Stream, Consumer: d.Consumer, Missing: out.consumers[i] == nil})
+		case held[i] != nil && slices.Contains(watched(), d.Stream):
+			s.Streams = append(s.Streams, *held[i])
+		case held[i] != nil && d.Stream == streams.Claims:
+			s.Claims = *held[i]
+		}
+	}
+	return out
+}
+
+func missing(err error) bool {
+	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound)
+}
+
+func replicasOf(what string, c *jetstream.ClusterInfo) (out []Replica) {
+	if c == nil {
+		return nil
+	}
+	for _, p := range c.Replicas {
+		r := Replica{Of: what, Server: p.Name, Level: p.Current, Lag: p.Lag}
+		switch {
+		case p.Offline:
+			r.Gone = "it is offline, or its JetStream is"
+		case streams.Gone(p):
+			r.Gone = fmt.Sprintf("nothing was heard of it for %s", p.Active.Round(time.Second))
+		}
+		out = append(out, r)
+	}
+	return out
 }
 
 // offset of our clock: the server read its own at some moment between asked and
@@ -137,37 +241,9 @@ func offset(asked, answered, server time.Time) time.Duration {
 	return 0
 }
 
-func lookStream(ctx context.Context, js jetstream.JetStream, name string) (Stream, error) {
-	s, err := js.Stream(ctx, name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return Stream{Name: name, Missing: true}, nil
-	}
-	if err != nil {
-		return Stream{}, fmt.Errorf("stream %s: %w", name, err)
-	}
-	i := s.CachedInfo()
-	return Stream{Name: name, Messages: i.State.Msgs, First: i.State.FirstSeq, Last: i.State.LastSeq, FirstAt: i.State.FirstTime, LastAt: i.State.LastTime,
-		Deleted: i.State.NumDeleted, Bytes: i.State.Bytes, MaxBytes: i.Config.MaxBytes, MaxAge: i.Config.MaxAge, Created: i.Created}, nil
-}
-
-// lookConsumers looks at every consumer that somebody of ours has to serve.
-func lookConsumers(ctx context.Context, js jetstream.JetStream, partitions int) ([]Consumer, error) {
-	defs, err := streams.Definitions(streams.Options{Partitions: partitions})
-	if err != nil {
-		return nil, err
-	}
-	var out []Consumer
-	for _, d := range defs {
-		if d.Consumer == "" {
-			continue
-		}
-		c, err := lookConsumer(ctx, js, d.Stream, d.Consumer)
-		if err != nil {
-			return nil, fmt.Errorf("consumer %s/%s: %w", d.Stream, d.Consumer, err)
-		}
-		out = append(out, c)
-	}
-	return out, nil
+func streamOf(i *jetstream.StreamInfo) *Stream {
+	return &Stream{Name: i.Config.Name, Messages: i.State.Msgs, First: i.State.FirstSeq, Last: i.State.LastSeq, FirstAt: i.State.FirstTime, LastAt: i.State.LastTime,
+		Deleted: i.State.NumDeleted, Bytes: i.State.Bytes, MaxBytes: i.Config.MaxBytes, MaxAge: i.Config.MaxAge, Created: i.Created}
 }
 
 const (
@@ -177,49 +253,45 @@ const (
 	idlePause = 200 * time.Millisecond
 )
 
-// lookAgain looks once more at the consumers that nobody seemed to serve.
-func lookAgain(ctx context.Context, js jetstream.JetStream, seen []Consumer) error {
+// lookAgain looks once more at the consumers that nobody seemed to serve. One
+// that does not answer now is left as it was seen.
+func lookAgain(ctx context.Context, js jetstream.JetStream, seen []Consumer) {
 	for range idleLooks {
 		if !slices.ContainsFunc(seen, Consumer.idle) {
-			return nil
+			return
 		}
 		stage.Pause(ctx, idlePause)
-		for i, c := range seen {
+		ask := newAsker(askBound, 0)
+		for i := range seen {
+			c := &seen[i]
 			if !c.idle() {
 				continue
 			}
-			again, err := lookConsumer(ctx, js, c.Stream, c.Consumer)
-			if err != nil {
-				return fmt.Errorf("consumer %s: %w", c.Name(), err)
-			}
-			seen[i] = again
+			ask.about(ctx, c.Name(), c.Stream, func(ctx context.Context) error {
+				again, err := js.Consumer(ctx, c.Stream, c.Consumer)
+				if err != nil {
+					return err
+				}
+				return c.look(ctx, js, again.CachedInfo())
+			})
 		}
+		_, _ = ask.wait()
 	}
-	return nil
 }
 
-func lookConsumer(ctx context.Context, js jetstream.JetStream, stream, name string) (Consumer, error) {
-	out := Consumer{Stream: stream, Consumer: name}
-	c, err := js.Consumer(ctx, stream, name)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
-		out.Missing = true
-		return out, nil
-	}
-	if err != nil {
-		return out, err
-	}
-	i := c.CachedInfo()
-	out.Pending, out.Asking, out.Redelivered, out.Unsettled = i.NumPending, i.NumWaiting, i.NumRedelivered, i.NumAckPending
-	out.LastTaken, out.LastSettled = last(i.Delivered), last(i.AckFloor)
+// look completes what the server said of a consumer.
+func (c *Consumer) look(ctx context.Context, js jetstream.JetStream, i *jetstream.ConsumerInfo) (err error) {
+	c.Pending, c.Asking, c.Redelivered, c.Unsettled = i.NumPending, i.NumWaiting, i.NumRedelivered, i.NumAckPending
+	c.LastTaken, c.LastSettled = last(i.Delivered), last(i.AckFloor)
 	if i.NumPending > 0 {
-		if out.OldestPending, err = storedAt(ctx, js, stream, i.Delivered.Stream+1, i.Config.FilterSubject); err != nil {
-			return out, err
+		if c.OldestPending, err = storedAt(ctx, js, c.Stream, i.Delivered.Stream+1, i.Config.FilterSubject); err != nil {
+			return err
 		}
 	}
 	if i.NumRedelivered > 0 {
-		out.OldestUnsettled, err = storedAt(ctx, js, stream, i.AckFloor.Stream+1, i.Config.FilterSubject)
+		c.OldestUnsettled, err = storedAt(ctx, js, c.Stream, i.AckFloor.Stream+1, i.Config.FilterSubject)
 	}
-	return out, err
+	return err
 }
 
 func last(s jetstream.SequenceInfo) time.Time {
@@ -246,13 +318,12 @@ func storedAt(ctx context.Context, js jetstream.JetStream, stream string, seq ui
 }
 
 // lookSink compares what the sink has said with what LEDGER holds.
-func lookSink(ctx context.Context, js jetstream.JetStream, ledger jetstream.Stream) (Sink, error) {
+func lookSink(ctx context.Context, js jetstream.JetStream, info *jetstream.StreamInfo) (Sink, error) {
 	var said streams.SinkStatus
 	known, err := status(ctx, js, streams.StatusSink, &said)
 	if err != nil {
 		return Sink{}, err
 	}
-	info := ledger.CachedInfo()
 	out := Sink{Known: known && said.StreamEpoch == info.Created.UnixNano()}
 	if out.Known {
 		out.Stored = min(said.StreamSeq, info.State.LastSeq)

@@ -23,9 +23,9 @@ const (
 	// restatedAfter is less than the time that ids are known for, and more than
 	// a record takes to be stated first.
 	restatedAfter = time.Minute
-	// askBound bounds one reading of LEDGER for what is in doubt. What cannot be
+	// readBound bounds one reading of LEDGER for what is in doubt. What cannot be
 	// read by then is told of: silence would be worse.
-	askBound = 5 * time.Minute
+	readBound = 5 * time.Minute
 	// askSlack is how far apart the clocks of a stage and the server may be.
 	askSlack = time.Minute
 )
@@ -169,7 +169,7 @@ func (r *reader) clear(ctx context.Context) {
 	r.asking = true
 	owed := r.owed
 	go func() {
-		bounded, cancel := context.WithTimeout(ctx, askBound)
+		bounded, cancel := context.WithTimeout(ctx, readBound)
 		defer cancel()
 		ended, err := askLedger(bounded, r.w.js, asked)
 		r.answers <- asking{owed, asked, ended, err}

@@ -3,6 +3,7 @@ package watchdog
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -48,7 +49,7 @@ func (s *watcher) look(ctx context.Context) {
 	// than we did would be missing to us.
 	leading := s.w.Leading()
 	s.led = leading && (s.led || s.takeOver(bounded))
-	sight, err := Look(bounded, s.w.js, s.w.o.Partitions)
+	sight, err := Look(bounded, s.w.js, LookOptions{Partitions: s.w.o.Partitions})
 	if err != nil {
 		if ctx.Err() == nil {
 			s.unseen(err)
@@ -69,6 +70,7 @@ func (s *watcher) complete(ctx context.Context, sight *Sight) {
 	sight.Host = hostname()
 	sight.Policies = s.people(ctx)
 	sight.Endpoints = s.w.registry.Enabled()
+	sight.Unreadable = slices.Concat(s.w.registry.Unreadable(), s.w.channels.Unreadable(), s.w.policies.Unreadable())
 	seen := s.w.debts.Load()
 	sight.Debts, sight.Behind = seen.Debts, seen.behind
 	if time.Since(s.jumpAt) < keepFinding {
