@@ -34,6 +34,7 @@ var sentences = map[string]string{
 	"endpoint_deleted":     "the endpoint was deleted",
 	"invalid_event":        "the event is not valid",
 	"payload_too_large":    "the event is too large",
+	"not_storable":         "the NATS server can never store what follows from the event, such as for its size",
 	"subject_mismatch":     "the event does not agree with the subject it was published on",
 	"id_mismatch":          "the event's id differs from its Nats-Msg-Id",
 	"id_in_use":            "a different event has this id",

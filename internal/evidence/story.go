@@ -180,12 +180,29 @@ func (s *Story) Gaps() []string {
 // lacking are the endpoints that the event came to be owed to, and of which
 // the file holds nothing.
 func (s *Story) lacking() []string {
+	has := map[string]bool{}
+	for i := range s.Deliveries {
+		has[s.Deliveries[i].EndpointID] = true
+	}
 	var out []string
-	for _, e := range s.Event {
+	for _, e := range slices.Concat(s.Event, s.listed()) {
 		for _, id := range e.EndpointIDs {
-			has := slices.ContainsFunc(s.Deliveries, func(d Delivery) bool { return d.EndpointID == id })
-			if !has && (s.Subject.EndpointID == "" || s.Subject.EndpointID == id) {
-				out = add(out, id)
+			if !has[id] && (s.Subject.EndpointID == "" || s.Subject.EndpointID == id) {
+				has[id] = true // said once
+				out = append(out, id)
+			}
+		}
+	}
+	return out
+}
+
+// listed are the records that list to whom the event is owed, where that is too
+// much for the one that it was accepted with: those of the same list.
+func (s *Story) listed() (out []Fact) {
+	for _, e := range s.Event {
+		for _, f := range s.Other {
+			if f.Kind == record.EventEndpoints && f.EndpointsDigest == e.EndpointsDigest {
+				out = append(out, f)
 			}
 		}
 	}
@@ -248,6 +265,8 @@ func (f *Fact) Title() string {
 		return "came in again, nothing more owed"
 	case record.EventRejected:
 		return "rejected: " + reasoned(f.Reason, f.Detail)
+	case record.EventEndpoints:
+		return fmt.Sprintf("lists %d of the %s that it is owed to", len(f.EndpointIDs), counted.Of(f.Endpoints, "endpoint", "endpoints"))
 	case record.DeliveryOwed:
 		return "owed" + prefixed(" by replay ", f.ReplayID)
 	case record.Attempt:

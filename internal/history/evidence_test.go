@@ -187,3 +187,27 @@ func kept(b *testing.B, dir string, n int) (*ledger.DB, string) {
 	}
 	return db, string(public)
 }
+
+// ClickHouse reads 256 KiB of a query: an event for many endpoints asks in several.
+func TestTheSettingsOfFiftyThousandEndpointsAreFound(t *testing.T) {
+	db := openLedger(t)
+	fill(t, db, 100*perEvent)
+	revisions := map[string][]uint64{}
+	for i := range 50_000 {
+		revisions[fmt.Sprintf("ep_%026d", i)] = []uint64{1}
+	}
+	found, err := db.RevisionBodies(t.Context(), revisions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for _, f := range found {
+		rows += len(f.Rows)
+		if f.Query == "" || len(f.Query) > 200_000 {
+			t.Errorf("a query of %d bytes", len(f.Query))
+		}
+	}
+	if rows != 100 {
+		t.Errorf("%d revisions are found, want 100", rows)
+	}
+}
