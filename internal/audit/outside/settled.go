@@ -92,7 +92,7 @@ func inHand(ctx context.Context, js jetstream.JetStream) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("stream %s: %w", streams.Events, err)
 	}
-	return storedAt(ctx, s, i.AckFloor.Stream+1, "events.>")
+	return storedAt(ctx, s, i.AckFloor.Stream+1, streams.EventSubjects)
 }
 
 // storedAt is when the first message from a sequence on was stored; zero: there
