@@ -25,8 +25,7 @@ func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpo
 		if task.Fifo { // it stays at the head
 			return stage.Later(d.waitFor(stage.Message{}, task)), d.heads.store(ctx, task)
 		}
-		_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
-		return stage.Done(), err
+		return stage.Done(), d.later(ctx, task, endpoint)
 	case VerdictDeadLetter:
 		if decision.DisableEndpoint && endpoint != nil {
 			if err := d.disable(ctx, endpoint); err != nil {
@@ -36,6 +35,17 @@ func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpo
 		return stage.Done(), d.deadLetter(ctx, task, endpoint, decision)
 	}
 	return stage.Settlement{}, fmt.Errorf("no such verdict: %q", decision.Verdict)
+}
+
+// later stores a delivery for a later attempt. One that can never be stored ends:
+// to try again would go on for ever, and nobody would be told.
+func (d *Dispatcher) later(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint) error {
+	_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
+	if !errors.Is(err, stage.ErrPermanent) {
+		return err
+	}
+	d.log.Error().Err(err).Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Msg("delivery.not_storable")
+	return d.deadLetter(ctx, task, endpoint, Decision{Verdict: VerdictDeadLetter, Reason: ReasonNotStorable, Why: "what waits for the next attempt can never be stored: " + err.Error()})
 }
 
 // deadLetter puts on record that the delivery ended unfulfilled, and asks for

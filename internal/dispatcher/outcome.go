@@ -107,4 +107,5 @@ const (
 	ReasonEndpointDeleted     ReasonCode = "endpoint_deleted"
 	ReasonInvalidEvent        ReasonCode = "invalid_event"
 	ReasonPayloadTooLarge     ReasonCode = "payload_too_large"
+	ReasonNotStorable         ReasonCode = "not_storable" // The server can never store what waits for the next attempt.
 )

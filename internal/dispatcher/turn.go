@@ -61,8 +61,7 @@ func (d *Dispatcher) awaitTurn(ctx context.Context, m stage.Message, task delive
 func (d *Dispatcher) moveToTurn(ctx context.Context, task delivery.Delivery, turn time.Time, limit float64) (stage.Settlement, error) {
 	d.metrics.aside.WithLabelValues(asideRate).Inc()
 	task.Turn, task.TurnOf, task.Due, task.Wait = turn, limit, turn.Add(-turnEarly), max(turn.Sub(d.clock.Now())-turnEarly, 1)
-	_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
-	return stage.Done(), err
+	return stage.Done(), d.later(ctx, task, nil)
 }
 
 // lateFor says that a turn has passed while the task waited for its place.
@@ -85,6 +84,5 @@ func (d *Dispatcher) moveAside(ctx context.Context, m stage.Message, task delive
 		return stage.Later(parked), nil
 	}
 	task.Due, task.Wait, task.Turn, task.TurnOf = d.clock.Now().Add(parked), max(parked, 1), time.Time{}, 0
-	_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
-	return stage.Done(), err
+	return stage.Done(), d.later(ctx, task, nil)
 }

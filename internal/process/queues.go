@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -40,8 +41,8 @@ func QueueMetrics(r prometheus.Registerer, js jetstream.JetStream, partitions in
 	}
 	return r.Register(&queues{js: js, defined: defined,
 		up:       of("waybill_jetstream_up", "1 when JetStream answered for every stream and consumer at this scrape."),
-		led:      of("waybill_stream_has_leader", "1 when a stream has a leader and answers, 0 when nobody leads it: nothing is stored in it or taken from it.", "stream"),
-		gone:     of("waybill_stream_replicas_gone", "Replicas of a stream that are offline or were not heard of for 15 s: they could not take over.", "stream"),
+		led:      of("waybill_streams_without_leader", "Streams that nobody leads: nothing is stored in them or taken from them. waybill doctor names them."),
+		gone:     of("waybill_stream_replicas_gone", "The most replicas of a stream that are offline or were not heard of for 15 s: they could not take over."),
 		messages: of("waybill_stream_messages", "Messages in a stream.", "stream"),
 		bytes:    of("waybill_stream_size_bytes", "Size of a stream.", "stream"),
 		limit:    of("waybill_stream_limit_bytes", "Size at which a stream is full; absent where only the disk sets one.", "stream"),
@@ -66,28 +67,45 @@ func (q *queues) Collect(out chan<- prometheus.Metric) {
 	defer cancel()
 	g := new(errgroup.Group) // what does not answer takes nothing from the others
 	g.SetLimit(looksAtOnce)
+	var h health
 	for _, d := range q.defined {
 		g.Go(func() error {
 			if d.Consumer == "" {
-				return q.stream(ctx, d.Stream, out)
+				return q.stream(ctx, d.Stream, &h, out)
 			}
 			return q.consumer(ctx, d.Stream, d.Consumer, out)
 		})
 	}
 	out <- prometheus.MustNewConstMetric(q.up, prometheus.GaugeValue, number(g.Wait() == nil))
+	out <- gauge(q.led, float64(h.unled))
+	out <- gauge(q.gone, float64(h.gone))
 }
 
-func (q *queues) stream(ctx context.Context, name string, out chan<- prometheus.Metric) error {
+// health of all streams together: one line for each of them would be many.
+type health struct {
+	mu          sync.Mutex // guards what follows
+	unled, gone int
+}
+
+func (h *health) see(err error, c *jetstream.ClusterInfo) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		h.unled++
+	}
+	h.gone = max(h.gone, gone(c))
+}
+
+func (q *queues) stream(ctx context.Context, name string, h *health, out chan<- prometheus.Metric) error {
 	s, err := q.js.Stream(ctx, name)
 	if err != nil {
 		if electing(err) {
-			out <- gauge(q.led, 0, name)
+			h.see(err, nil)
 		}
 		return err
 	}
 	info := s.CachedInfo()
-	out <- gauge(q.led, number(streams.Quorum(info.Cluster) == nil), name)
-	out <- gauge(q.gone, gone(info.Cluster), name)
+	h.see(streams.Quorum(info.Cluster), info.Cluster)
 	out <- gauge(q.messages, float64(info.State.Msgs), name)
 	out <- gauge(q.bytes, float64(info.State.Bytes), name)
 	out <- gauge(q.deleted, float64(info.State.NumDeleted), name)
@@ -119,10 +137,9 @@ func (q *queues) consumer(ctx context.Context, stream, name string, out chan<- p
 }
 
 // gone counts the replicas that could not take over.
-func gone(c *jetstream.ClusterInfo) float64 {
-	n := 0.0
+func gone(c *jetstream.ClusterInfo) (n int) {
 	if c == nil {
-		return n
+		return 0
 	}
 	for _, r := range c.Replicas {
 		if streams.Gone(r) {

@@ -70,6 +70,7 @@ func (p *Publisher) Publish(ctx context.Context, m *nats.Msg) (*jetstream.PubAck
 func (p *Publisher) PublishAll(ctx context.Context, msgs ...*nats.Msg) ([]*jetstream.PubAck, error) {
 	for _, m := range msgs {
 		if err := unfit(m, p.js.Conn().MaxPayload()); err != nil {
+			p.metrics.retries.Inc() // people are told of those that last
 			return nil, fmt.Errorf("publish: %w", err)
 		}
 	}
@@ -87,6 +88,7 @@ func (p *Publisher) PublishAll(ctx context.Context, msgs ...*nats.Msg) ([]*jetst
 		}
 		if permanent(err) {
 			if err := p.never(ctx, msgs, acks); err != nil {
+				p.metrics.retries.Inc()
 				return nil, fmt.Errorf("publish: %w", err)
 			}
 			// It was another's, stored together with these.

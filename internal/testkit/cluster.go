@@ -53,9 +53,9 @@ func NATSCluster(t testing.TB) *Cluster {
 // until repeats a try, each within a bound, until it succeeds.
 func (c *Cluster) until(what string, bound time.Duration, try func(context.Context) error) {
 	c.t.Helper()
-	tick, deadline := time.NewTicker(50*time.Millisecond), time.Now().Add(2*startTimeout)
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for deadline := time.Now().Add(2 * startTimeout); ; <-tick.C {
 		ctx, cancel := context.WithTimeout(context.Background(), bound)
 		err := try(ctx)
 		cancel()
@@ -65,7 +65,6 @@ func (c *Cluster) until(what string, bound time.Duration, try func(context.Conte
 		if time.Now().After(deadline) {
 			c.t.Fatalf("%s: %v", what, err)
 		}
-		<-tick.C
 	}
 }
 

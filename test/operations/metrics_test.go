@@ -20,7 +20,7 @@ import (
 )
 
 // maxSeries bounds Waybill's own series of one process with one partition.
-const maxSeries = 480
+const maxSeries = 560
 
 type families map[string]*dto.MetricFamily
 
@@ -177,7 +177,7 @@ func check(t *testing.T, name string, before, after families) {
 			t.Errorf("%s: %s came with more endpoints", name, s)
 		}
 	}
-	units := regexp.MustCompile(`_(seconds|bytes|ratio|messages|records|total|info)$|^waybill_(ready|jetstream_up|nats_connected|queue_pulls|consumer_in_hand|attempts_in_flight|breakers_open|ledger_sink_writing|ledger_log_signing_refused|ledger_sink_stream_sequence|deliveries_open|deliveries_overdue|dead_letters_untold|incidents_open|watchdog_alarms|watchdog_leading|escalator_leading)$`)
+	units := regexp.MustCompile(`_(seconds|bytes|ratio|messages|records|total|info)$|^waybill_(ready|jetstream_up|nats_connected|queue_pulls|consumer_in_hand|attempts_in_flight|breakers_open|ledger_sink_writing|ledger_log_signing_refused|ledger_sink_stream_sequence|deliveries_open|deliveries_overdue|dead_letters_untold|incidents_open|watchdog_alarms|watchdog_leading|streams_without_leader|stream_replicas_gone|event_ids_seq|escalator_leading)$`)
 	for n, f := range after {
 		counter := f.GetType() == dto.MetricType_COUNTER
 		if f.GetHelp() == "" || !strings.HasSuffix(f.GetHelp(), ".") || counter != strings.HasSuffix(n, "_total") || !units.MatchString(n) {

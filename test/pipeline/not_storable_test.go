@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -78,4 +79,20 @@ func TestAnEventWhoseRecordCanNeverBeStoredIsRejected(t *testing.T) {
 		s, err := b.js.Stream(t.Context(), streams.Escalations)
 		return err == nil && s.CachedInfo().State.Msgs == 1
 	})
+}
+
+func TestADeliveryWhoseNextAttemptCanNeverBeStoredEndsAsADeadLetter(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := newReceiver(t, status(http.StatusServiceUnavailable))
+	e := b.endpoint(r)
+	b.limit(streams.Retry, 4000)
+	b.fanout()
+	b.dispatcher()
+	b.publish("default", "evt-big", "order.paid", `"`+strings.Repeat("x", 8000)+`"`)
+	dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))
+	if d := dead[0]; d.EndpointID != e.ID || d.Reason != fanout.ReasonNotStorable || d.Attempts != 1 || len(r.Got()) != 1 {
+		t.Errorf("after %d requests: %+v", len(r.Got()), d)
+	}
+	b.settled()
 }
