@@ -32,6 +32,7 @@ type load struct {
 	mu        sync.Mutex // guards what follows
 	published []invariants.Published
 	replays   []invariants.Replayed
+	contested []invariants.Contested
 	tries     int
 	refusals  map[string]int // what operators were told instead
 }

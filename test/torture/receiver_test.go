@@ -142,8 +142,10 @@ func (r *receiver) serve(c net.Conn) {
 // note puts a request on the log before it is answered.
 func (r *receiver) note(at time.Time, req *http.Request, body []byte) invariants.Request {
 	var head struct {
-		ID      string `json:"id"`
-		Attempt int    `json:"deliveryAttempt"`
+		ID              string `json:"id"`
+		Attempt         int    `json:"deliveryAttempt"`
+		Type, Timestamp string
+		Data            json.RawMessage
 	}
 	err := json.Unmarshal(body, &head)
 	if err == nil {
@@ -153,7 +155,7 @@ func (r *receiver) note(at time.Time, req *http.Request, body []byte) invariants
 	endpoint := r.endpoint
 	r.mu.Unlock()
 	got := invariants.Request{EndpointID: endpoint, EventID: req.Header.Get("webhook-id"), BodyID: head.ID, Attempt: head.Attempt,
-		Digest: envelope.DigestHex(body), At: at, Signature: err, Answer: r.name}
+		Digest: envelope.DigestHex(body), Content: fmt.Sprint(head.Type, " ", head.Timestamp, " ", string(head.Data)), At: at, Signature: err, Answer: r.name}
 	r.log.add(got)
 	return got
 }

@@ -219,6 +219,6 @@ func (s *system) history(log *requestLog, l *load) invariants.History {
 	h.Requests, _ = log.all()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h.Published, h.Replayed = l.published, l.replays
+	h.Published, h.Replayed, h.Contested = l.published, l.replays, l.contested
 	return h
 }

@@ -116,6 +116,7 @@ func torture(t *testing.T, s *system) {
 	work.Go(func() { l.produceNATS(ctx, t, "nats-a", 80*time.Millisecond, *options.seed) })
 	work.Go(func() { l.produceNATS(ctx, t, "nats-b", 80*time.Millisecond, *options.seed+1) })
 	work.Go(func() { l.produceHTTP(ctx, t, "http", 100*time.Millisecond, *options.seed) })
+	work.Go(func() { l.contend(ctx, t, time.Second) })
 	work.Go(func() { l.operate(ctx, *options.seed, c.toggled, c.moved) })
 	work.Go(func() { chaos.run(ctx) })
 	work.Wait()

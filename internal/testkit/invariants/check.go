@@ -9,7 +9,7 @@ import (
 
 // Check returns every violation; none means that every promise was kept.
 func Check(h History) []Violation {
-	c := &checker{h: h, deliveries: map[pair]*deliveryFacts{}, events: map[string][]Row{}, owed: map[string]map[string]bool{}}
+	c := &checker{h: h, deliveries: map[pair]*deliveryFacts{}, events: map[string][]Row{}, owed: map[string]map[string]bool{}, owedBy: map[Contested]map[string]bool{}}
 	for _, r := range h.Ledger {
 		c.collect(r)
 	}
@@ -21,6 +21,8 @@ func Check(h History) []Violation {
 	c.queues()
 	c.publishedEvents()
 	c.acceptedEvents()
+	c.contested()
+	c.contents()
 	c.replays()
 	for _, at := range c.order {
 		c.delivered(at, c.deliveries[at])
@@ -51,8 +53,9 @@ type checker struct {
 	h          History
 	deliveries map[pair]*deliveryFacts
 	order      []pair
-	events     map[string][]Row           // event.* records by event id
-	owed       map[string]map[string]bool // event to endpoints, first obligations
+	events     map[string][]Row              // event.* records by event id
+	owed       map[string]map[string]bool    // event to endpoints, first obligations
+	owedBy     map[Contested]map[string]bool // the same, by tenant
 	found      []Violation
 }
 
@@ -84,12 +87,16 @@ func (c *checker) collect(row Row) {
 	r := row.Record
 	at := pair{r.EventID, r.EndpointID}
 	switch r.Kind {
-	case record.EventAccepted, record.EventUnmatched, record.EventRejected:
+	case record.EventAccepted, record.EventUnmatched, record.EventRejected, record.EventDuplicate:
 		c.events[r.EventID] = append(c.events[r.EventID], row)
 	case record.DeliveryOwed:
 		ch := c.delivery(at).chain(r.ReplayID)
 		ch.owed = append(ch.owed, row)
 		if r.ReplayID == "" {
+			if of := (Contested{r.Tenant, r.EventID}); c.owedBy[of] == nil {
+				c.owedBy[of] = map[string]bool{}
+			}
+			c.owedBy[Contested{r.Tenant, r.EventID}][r.EndpointID] = true
 			if c.owed[r.EventID] == nil {
 				c.owed[r.EventID] = map[string]bool{}
 			}
@@ -143,8 +150,11 @@ func (c *checker) publishedEvents() {
 func (c *checker) acceptedEvents() {
 	for _, id := range sortedKeys(c.events) {
 		for _, row := range c.events[id] {
+			if !stands(row) && len(c.events[id]) > 1 {
+				continue // what is owed is owed of another one
+			}
 			want := row.Record.Endpoints
-			if got := len(c.owed[id]); got != want {
+			if got := len(c.owedBy[Contested{row.Record.Tenant, id}]); got != want {
 				c.violated(RuleOwed, pair{event: id}, "%s says %d endpoints, %d are owed it", row.Record.Kind, want, got)
 			}
 		}

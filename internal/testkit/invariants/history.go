@@ -14,6 +14,7 @@ import (
 type History struct {
 	Published []Published
 	Replayed  []Replayed
+	Contested []Contested
 	Requests  []Request
 	// Ledger is ClickHouse's table records, ordered by index.
 	Ledger []Row
@@ -35,6 +36,9 @@ type Published struct {
 	Invalid bool
 }
 
+// Contested is an id of a tenant under which producers published different events.
+type Contested struct{ Tenant, ID string }
+
 // Replayed is a replay whose operator was told that it will happen.
 type Replayed struct {
 	ID      string
@@ -49,6 +53,7 @@ type Request struct {
 	BodyID     string // the body's id
 	Attempt    int    // the body's deliveryAttempt
 	Digest     string // SHA-256 of the body's bytes, lower-case hex
+	Content    string // what the same event has in every body: of all but deliveryAttempt
 	At         time.Time
 	Signature  error  // why the signature is wrong; nil: it is right
 	Answer     string // what the receiver did, for people
@@ -90,6 +95,8 @@ const (
 	RuleNumbers    Rule = "the attempts of a delivery are numbered 1, 2, 3 … without a hole, each once"
 	RuleOnRecord   Rule = "every request is on record under its number"
 	RuleOneRequest Rule = "no number is used for two requests"
+	RuleOneContent Rule = "a receiver gets one content under an id, whatever is published under it"
+	RuleContested  Rule = "of different events under one id of a tenant one stands, and each other one is on record as rejected"
 	RuleDigest     Rule = "the digest on record is that of the bytes received"
 	RuleHappened   Rule = "an answer on record was given to a request"
 	RuleSignature  Rule = "every request is signed, and names its event"
@@ -103,6 +110,6 @@ const (
 
 // Rules lists every rule that Check applies.
 func Rules() []Rule {
-	return []Rule{RuleRecorded, RuleOwed, RuleReplayed, RuleEnded, RuleOrder, RuleNumbers, RuleOnRecord, RuleOneRequest, RuleDigest,
+	return []Rule{RuleRecorded, RuleOwed, RuleReplayed, RuleEnded, RuleOrder, RuleNumbers, RuleOnRecord, RuleOneRequest, RuleOneContent, RuleContested, RuleDigest,
 		RuleHappened, RuleSignature, RuleDue, RuleDeadline, RuleQueues, RuleEqual, RuleIndex, RuleGap}
 }
