@@ -6,7 +6,9 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-dev/waybill/internal/eventids"
 	"github.com/waybill-dev/waybill/internal/ingest"
 	"github.com/waybill-dev/waybill/internal/problem"
 	"github.com/waybill-dev/waybill/internal/process"
@@ -34,6 +36,13 @@ beside each other: without one, producers on NATS hear that nobody responds.`,
 				return process.Usagef("--max-event-bytes %d: want 1 to %d, which is what NATS takes (max_payload)", o.MaxEventBytes, most)
 			}
 			o.NC, o.Metrics, o.Tracer, o.Log, o.DrainTimeout = env.NATS, env.Metrics, env.Tracer, env.Log, env.Settings.Drain
+			var err error
+			if o.IDs, err = eventids.New(env.NATS, env.Log); err != nil {
+				return err
+			}
+			if err := o.IDs.Register(env.Metrics, "ingest"); err != nil {
+				return err
+			}
 			stage, err := ingest.New(o)
 			if err != nil {
 				return err
@@ -44,7 +53,10 @@ beside each other: without one, producers on NATS hear that nobody responds.`,
 			if err := env.Serve(); err != nil {
 				return err
 			}
-			return stage.Run(ctx)
+			g := new(errgroup.Group)
+			g.Go(func() error { return o.IDs.Run(ctx) })
+			g.Go(func() error { return stage.Run(ctx) })
+			return g.Wait()
 		},
 	}.Command(), os.Args[1:], os.Stderr))
 }

@@ -22,7 +22,7 @@ func (w *Waybill) startAPI(ctx context.Context, _ *registry.View) error {
 	if err != nil {
 		return err
 	}
-	in, err := ingest.New(ingest.Options{NC: nc, Metrics: w.metrics, Tracer: w.tracer, DrainTimeout: w.o.Drain, Log: w.stageLog("ingest")})
+	in, err := ingest.New(ingest.Options{NC: nc, IDs: w.ids, Metrics: w.metrics, Tracer: w.tracer, DrainTimeout: w.o.Drain, Log: w.stageLog("ingest")})
 	if err != nil {
 		return err
 	}

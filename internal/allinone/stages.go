@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/dispatcher"
 	"github.com/waybill-dev/waybill/internal/escalator"
+	"github.com/waybill-dev/waybill/internal/eventids"
 	"github.com/waybill-dev/waybill/internal/fanout"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/version"
@@ -80,7 +81,14 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 	if err != nil {
 		return err
 	}
-	f, err := fanout.New(ctx, fanout.Options{NC: nc, View: view, Partitions: w.partitions,
+	if w.ids, err = eventids.New(nc, w.stageLog("fanout")); err != nil {
+		return err
+	}
+	if err := w.ids.Register(w.metrics, "fanout"); err != nil {
+		return err
+	}
+	w.work("event ids", stopMargin, w.ids.Run)
+	f, err := fanout.New(ctx, fanout.Options{NC: nc, View: view, IDs: w.ids, Partitions: w.partitions,
 		DrainTimeout: w.o.Drain, Group: w.groups(), Tracer: w.tracer, Log: w.stageLog("fanout"), Metrics: w.metrics})
 	if err != nil {
 		return err

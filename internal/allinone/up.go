@@ -21,6 +21,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/checkpoint"
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/eventids"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/engine"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -84,6 +85,7 @@ type Waybill struct {
 	ledger   *ledger.DB // as the sink
 	reader   *ledger.DB // for questions
 	control  *control.Control
+	ids      *eventids.Index
 	// keysOfLog sign the ledger's checkpoints.
 	keysOfLog *checkpoint.Keys
 

@@ -53,6 +53,7 @@ type Log struct {
 	js jetstream.JetStream
 	// leader reads from the stream's leader: a replica may not have a message yet.
 	leader nats.JetStreamContext
+	at     Positions // nil: not known
 	bound  time.Duration
 }
 
@@ -84,6 +85,7 @@ type Stored struct {
 type Pending struct {
 	log    *Log
 	entry  Entry
+	owner  *Owner // to whom the id belongs; nil: it was sent
 	future jetstream.PubAckFuture
 	err    error
 }
@@ -95,7 +97,9 @@ func (l *Log) Append(ctx context.Context, e Entry) (Stored, error) { return l.Be
 // other are stored in that order.
 func (l *Log) Begin(e Entry) *Pending {
 	p := &Pending{log: l, entry: e}
-	p.future, p.err = l.send(e.message())
+	if p.owner = l.known(e); p.owner == nil {
+		p.future, p.err = l.send(e.message())
+	}
 	return p
 }
 
@@ -120,6 +124,9 @@ func (p *Pending) Err() error { return p.err }
 func (p *Pending) Wait(ctx context.Context) (Stored, error) {
 	if p.err != nil {
 		return Stored{}, p.err
+	}
+	if p.owner != nil {
+		return p.log.compare(ctx, p.entry, p.owner.Message)
 	}
 	ack, err := p.log.wait(ctx, p.future)
 	switch {
@@ -150,11 +157,16 @@ func (l *Log) wait(ctx context.Context, f jetstream.PubAckFuture) (*jetstream.Pu
 // the same id, which JetStream dropped and which nobody would ever miss.
 func (l *Log) recognise(ctx context.Context, e Entry, seq uint64) (Stored, error) {
 	m, err := l.Read(ctx, seq)
-	switch {
-	case err == nil && e.same(m.Subject, m.Header, m.Body):
-		return Stored{Seq: seq, Duplicate: true}, nil
-	case err != nil && !errors.Is(err, ErrNotStored):
+	if err != nil && !errors.Is(err, ErrNotStored) {
 		return Stored{}, &UnavailableError{Err: err}
+	}
+	return l.compare(ctx, e, m)
+}
+
+// compare tells e from the event that has its id: whether that is e.
+func (l *Log) compare(ctx context.Context, e Entry, m Message) (Stored, error) {
+	if e.same(m.Subject, m.Header, m.Body) {
+		return Stored{Seq: m.Seq, Duplicate: true}, nil
 	}
 	// Its producer is told only once it is on record: if we die before, it is
 	// published again, and refused again.

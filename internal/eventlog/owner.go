@@ -57,6 +57,26 @@ func (l *Log) Owner(ctx context.Context, at Positions, tenant, id string, seq ui
 	return nil, nil
 }
 
+// Knowing makes the log look at what EVENTS holds before it stores an event: one
+// whose id belongs to another is refused at once, however long ago that was
+// stored. What at has not come to yet, fanout decides.
+func (l *Log) Knowing(at Positions) { l.at = at }
+
+// known is the event to which the id of e belongs, as far as is known. A look that
+// fails is none: the event is sent, and fanout decides.
+func (l *Log) known(e Entry) *Owner {
+	if l.at == nil || l.nc.Status() != nats.CONNECTED {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.bound)
+	defer cancel()
+	owner, err := l.Owner(ctx, l.at, e.Tenant, e.Event.ID, Latest)
+	if err != nil {
+		return nil
+	}
+	return owner
+}
+
 // Disown keeps that the event at seq was rejected because its id was in use. Its own place in EVENTS is not enough: once the owner has expired, it would be
 // the first with that id, and what nobody was sent would pass for sent.
 func (l *Log) Disown(ctx context.Context, seq uint64) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/waybill-dev/waybill/internal/eventids"
 	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/problem"
 	"github.com/waybill-dev/waybill/internal/tracing"
@@ -66,6 +67,9 @@ type Options struct {
 	MaxPending int
 	// DrainTimeout bounds a stop. Optional: 15 s.
 	DrainTimeout time.Duration
+	// IDs makes ingest answer at once, however long ago an id was taken; kept up to
+	// date by whoever made it. Optional: what EVENTS remembers by itself.
+	IDs *eventids.Index
 	// Log gets what cannot be answered to anybody. Optional: none.
 	Log zerolog.Logger
 	// Tracer of the publish. Optional: none.
@@ -110,6 +114,9 @@ func New(o Options) (*Ingest, error) {
 	log, err := eventlog.New(o.NC, o.AckTimeout)
 	if err != nil {
 		return nil, err
+	}
+	if o.IDs != nil {
+		log.Knowing(o.IDs)
 	}
 	m, err := newMetrics(o.Metrics)
 	if err != nil {
