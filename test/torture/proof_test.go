@@ -41,7 +41,7 @@ func (s *system) checkProofs(t *testing.T, h invariants.History) {
 	rnd := rand.New(rand.NewPCG(*options.seed, 99))
 	for range min(provenEvents, len(ids)) {
 		id, file := ids[rnd.IntN(len(ids))], filepath.Join(t.TempDir(), "evidence.json")
-		if out, err := command(t, append([]string{"evidence", "export", id, "--out", file}, s.where...)...); err != nil {
+		if out, err := command(t, append([]string{"evidence", "export", id, "--tenant", tenant, "--out", file}, s.where...)...); err != nil {
 			t.Errorf("evidence of %s: %v\n%s", id, err, out)
 			continue
 		}

@@ -20,6 +20,9 @@ import (
 // rivalTenant has no endpoints, and uses the ids of the other one.
 const rivalTenant = "rival"
 
+// rivalPrefix begins each contested id.
+const rivalPrefix = "rival-"
+
 // contend publishes different events under one id at once, until ctx ends: over
 // HTTP, over NATS, and past every door into EVENTS, as two ingests do that take an
 // id at the same moment; and again under the same id in another tenant.
@@ -37,7 +40,7 @@ func (l *load) contend(ctx context.Context, t *testing.T, every time.Duration) {
 		return
 	}
 	for n := range ticks(ctx, every) {
-		id, eventType := fmt.Sprintf("rival-%d", n), eventTypes[n%len(eventTypes)]
+		id, eventType := fmt.Sprint(rivalPrefix, n), eventTypes[n%len(eventTypes)]
 		var all sync.WaitGroup
 		publish := func(one func() error) { all.Go(func() { l.untilStored(one) }) }
 		publish(func() error { return l.offerHTTP(id, envelopeOf(id, eventType, 4*n)) })
