@@ -58,6 +58,8 @@ func full(kind record.Kind, seed int) record.Record {
 			f.Set(reflect.ValueOf(time.Date(2026, 11, 2, 3, 4, 5, n, time.UTC)))
 		case []string:
 			f.Set(reflect.ValueOf([]string{fmt.Sprint("a<&>", n), "ü\"\\\n"}))
+		case []uint64:
+			f.Set(reflect.ValueOf([]uint64{1<<63 + uint64(n), 1}))
 		case map[string]string:
 			f.Set(reflect.ValueOf(map[string]string{"retry-after": fmt.Sprint(n), "x-ü": "\"q\""}))
 		case map[string]int:

@@ -190,7 +190,7 @@ func TestEveryVariableIsAFlagOfItsCommand(t *testing.T) {
 		line := slices.Concat([]string(s.Entrypoint), []string(s.Command))
 		helps := [][]string{append(slices.Clone(line[1:]), "--help")}
 		if name == anySubcommand {
-			helps = [][]string{{"endpoint", "create", "--help"}, {"delivery", "list", "--help"}}
+			helps = [][]string{{"endpoint", "create", "--help"}, {"delivery", "list", "--help"}, {"help", "connection"}}
 		}
 		var text strings.Builder
 		for _, args := range helps {
