@@ -3,6 +3,7 @@ package stage
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -69,7 +70,7 @@ func (j *Journal) State(ctx context.Context, m *nats.Msg, since time.Time, also 
 	}
 	for stands == nil {
 		ack, err := j.publish(ctx, m)
-		if err != nil && ctx.Err() != nil {
+		if err != nil && (ctx.Err() != nil || errors.Is(err, ErrPermanent)) {
 			return nil, false, fmt.Errorf("%s in %s: %w", id, j.stream, err)
 		}
 		switch {

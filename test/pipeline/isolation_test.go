@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/waybill-dev/waybill/internal/dispatcher"
 	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 // arrivals are when events came to the healthy receivers, for the first time.
@@ -97,9 +100,16 @@ func TestOneOfTenEndpointsHangingOrFloodedDelaysNoOther(t *testing.T) {
 	}
 	hanging.WaitFor(t, 8)
 	beside := b.load(a, "hanging", healthy)
+	g := new(errgroup.Group) // at once: a flood that is published slowly is none
+	g.SetLimit(32)
 	for i := range flood {
-		b.publish("default", fmt.Sprintf("flood-%d", i), "flood", `1`)
+		id := fmt.Sprintf("flood-%d", i)
+		g.Go(func() error {
+			_, err := b.tryPublish(streams.EventSubject("default", "flood"), id, fmt.Sprintf(`{"id":%q,"type":"flood","timestamp":"2026-08-19T15:10:00Z","data":1}`, id))
+			return err
+		})
 	}
+	must(t, g.Wait())
 	slow.WaitFor(t, 4)
 	flooded := b.load(a, "flooded", healthy)
 	t.Logf("p99: alone %s, beside one that hangs %s, and one that is flooded %s", alone, beside, flooded)
