@@ -38,11 +38,12 @@ beside each other: without one, producers on NATS hear that nobody responds.`,
 				return process.Usagef("--max-event-bytes %d: want 1 to %d, which is what NATS takes (max_payload)", o.MaxEventBytes, most)
 			}
 			o.NC, o.Metrics, o.Tracer, o.Log, o.DrainTimeout = env.NATS, env.Metrics, env.Tracer, env.Log, env.Settings.Drain
-			var err error
-			if o.IDs, err = eventids.New(env.NATS, env.Log); err != nil {
+			ids, err := eventids.New(env.NATS, env.Log)
+			if err != nil {
 				return err
 			}
-			if err := o.IDs.Register(env.Metrics, "ingest"); err != nil {
+			o.IDs = ids
+			if err := ids.Register(env.Metrics, "ingest"); err != nil {
 				return err
 			}
 			stage, err := ingest.New(o)
@@ -56,7 +57,7 @@ beside each other: without one, producers on NATS hear that nobody responds.`,
 				return err
 			}
 			g := new(errgroup.Group)
-			g.Go(func() error { return o.IDs.Run(ctx) })
+			g.Go(func() error { return ids.Run(ctx) })
 			g.Go(func() error { return stage.Run(ctx) })
 			return g.Wait()
 		},

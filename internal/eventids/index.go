@@ -79,19 +79,12 @@ func New(nc *nats.Conn, log zerolog.Logger) (*Index, error) {
 // Register makes the index's metrics known.
 func (x *Index) Register(r prometheus.Registerer, stage string) error {
 	labels := prometheus.Labels{"stage": stage}
-	return errors.Join(
-		r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_event_ids_bytes", ConstLabels: labels,
-			Help: "Memory that the index of event ids takes."}, func() float64 {
-			x.mu.Lock()
-			defer x.mu.Unlock()
-			return float64(x.table.bytes())
-		})),
-		r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_event_ids_seq", ConstLabels: labels,
-			Help: "Sequence in EVENTS up to which the index of event ids has come."}, func() float64 {
-			x.mu.Lock()
-			defer x.mu.Unlock()
-			return float64(x.done)
-		})))
+	return r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_event_ids_bytes", ConstLabels: labels,
+		Help: "Memory that the index of event ids takes."}, func() float64 {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return float64(x.table.bytes())
+	}))
 }
 
 // Ready is closed once the index has come to where EVENTS ended when it started.

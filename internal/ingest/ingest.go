@@ -15,7 +15,6 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/waybill-dev/waybill/internal/eventids"
 	"github.com/waybill-dev/waybill/internal/eventlog"
 	"github.com/waybill-dev/waybill/internal/problem"
 	"github.com/waybill-dev/waybill/internal/tracing"
@@ -69,7 +68,7 @@ type Options struct {
 	DrainTimeout time.Duration
 	// IDs makes ingest answer at once, however long ago an id was taken; kept up to
 	// date by whoever made it. Optional: what EVENTS remembers by itself.
-	IDs *eventids.Index
+	IDs eventlog.Positions
 	// Log gets what cannot be answered to anybody. Optional: none.
 	Log zerolog.Logger
 	// Tracer of the publish. Optional: none.

@@ -20,7 +20,7 @@ import (
 )
 
 // maxSeries bounds Waybill's own series of one process with one partition.
-const maxSeries = 480
+const maxSeries = 520
 
 type families map[string]*dto.MetricFamily
 
