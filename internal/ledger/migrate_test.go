@@ -98,11 +98,11 @@ func applied(t *testing.T) []string {
 func TestANewerDatabaseIsRefusedAndLeftAlone(t *testing.T) {
 	t.Parallel()
 	db, conn, _ := open(t)
-	if err := conn.Exec(context.Background(), "INSERT INTO schema_versions (version, name) VALUES (9, 'from the future')"); err != nil {
+	if err := conn.Exec(context.Background(), "INSERT INTO schema_versions (version, name) VALUES (1009, 'from the future')"); err != nil {
 		t.Fatal(err)
 	}
 	err := db.Migrate(context.Background())
-	if !errors.Is(err, ledger.ErrNewerSchema) || !strings.Contains(err.Error(), "version 9") || !strings.Contains(err.Error(), "run the newer version") {
+	if !errors.Is(err, ledger.ErrNewerSchema) || !strings.Contains(err.Error(), "version 1009") || !strings.Contains(err.Error(), "run the newer version") {
 		t.Errorf("got %v", err)
 	}
 }
