@@ -100,13 +100,17 @@ func Look(ctx context.Context, js jetstream.JetStream, o LookOptions) (Sight, er
 		return s, err
 	}
 	all := lookDefinitions(ctx, js, o, defs, &s)
-	more := newAsker(askBound, o.Patience)
+	// All are found before the first is asked about, which writes what it hears.
+	infos := map[*Consumer]*jetstream.ConsumerInfo{}
 	for i, d := range defs {
 		if info := all.consumers[i]; info != nil {
 			at := slices.IndexFunc(s.Consumers, func(c Consumer) bool { return c.Stream == d.Stream && c.Consumer == d.Consumer })
-			c := &s.Consumers[at]
-			more.about(ctx, c.Name(), d.Stream, func(ctx context.Context) error { return c.look(ctx, js, info) })
+			infos[&s.Consumers[at]] = info
 		}
+	}
+	more := newAsker(askBound, o.Patience)
+	for c, info := range infos {
+		more.about(ctx, c.Name(), c.Stream, func(ctx context.Context) error { return c.look(ctx, js, info) })
 	}
 	if ledger := all.ledger; ledger != nil {
 		more.about(ctx, sinkPosition, "", func(ctx context.Context) (err error) { s.Sink, err = lookSink(ctx, js, ledger); return err })

@@ -102,7 +102,7 @@ func TestWhatNobodyVouchesForIsNamed(t *testing.T) {
 	d.do("", &a, "event", "publish", "--tenant", "acme", "--type", "order.paid", "--id", "order-1", "--data", `{"n":1}`)
 	next(t, got)
 	next(t, refused)
-	var ended []struct{ State string }
+	var ended struct{ Deliveries []struct{ State string } }
 	d.do("", &ended, "delivery", "wait", "order-1")
 	ask := func(want int, args ...string) string {
 		t.Helper()
