@@ -26,7 +26,8 @@ func TestTheDemoEndsWithEvidenceThatHolds(t *testing.T) {
 	// The program is named as it was called; here that is a long path of the test's.
 	out = strings.ReplaceAll(out, filepath.Join(programs, "waybill"), "bin/waybill")
 	for line := range strings.Lines(out) {
-		if len([]rune(line)) > 101 && !strings.Contains(line, "curl") {
+		// A command to paste is one line, as long as the path of its data directory makes it.
+		if len([]rune(line)) > 101 && !strings.Contains(line, "curl") && !strings.Contains(line, "--data-dir") {
 			t.Errorf("a line is wider than 100 columns: %q", line)
 		}
 	}
