@@ -77,6 +77,15 @@ func (d *deployment) state(js jetstream.JetStream, records ...record.Record) {
 	}
 }
 
+// signed waits until a checkpoint covers every record: before that verify says, as it
+// must, that nothing proves them.
+func (d *deployment) signed() {
+	d.t.Helper()
+	await(d.t, "a checkpoint over every record", func() bool {
+		return d.query("SELECT (SELECT max(size) FROM checkpoints) > (SELECT max(idx) FROM records)") == "1"
+	})
+}
+
 // Whoever reaches NATS states deliveries that never were, and whoever reaches
 // ClickHouse puts a row into it: both are named, with exit status 1.
 //
@@ -122,6 +131,7 @@ func TestWhatNobodyVouchesForIsNamed(t *testing.T) {
 	}
 	dead := d.onRecord("order-1", record.DeliveryDeadLetter)
 	says(ask(0, "audit", "completeness"), "Balanced: nothing is unaccounted for.", "EVENTS has 1 event as the ledger says; CLAIMS has the claims of 2 attempts.")
+	d.signed()
 	ask(0, "ledger", "verify")
 
 	// An event that never was, owed and delivered; and a dead letter that was delivered after all.
