@@ -13,6 +13,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/api"
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -59,7 +60,7 @@ func (s *system) onRecord(endpoint string) {
 	s.ledger.event = control.EventRecord{ID: "order/17:captured", Tenant: "default", Type: "payment.captured", State: control.EventAccepted,
 		Timestamp: recordedAt, StoredAt: recordedAt, Seq: 1, DataDigest: envelope.DigestHex([]byte(`{"amount":1250}`)), DataBytes: 15, Endpoints: 1}
 	s.ledger.delivery = control.Delivery{EventID: "order/17:captured", EndpointID: endpoint, Tenant: "default",
-		EventType: "payment.captured", State: control.StateDelivered, Attempts: 1}
+		EventType: "payment.captured", State: outcome.StateDelivered, Attempts: 1}
 	s.ledger.deadLetters = []control.DeadLetter{{EventID: "order/17:captured", EndpointID: endpoint, Tenant: "default", EventType: "payment.captured",
 		Reason: "attempts_exhausted", Attempts: 8, DeadLetteredAt: recordedAt, Resolution: "open"}}
 }

@@ -3,14 +3,16 @@ package audit
 import (
 	"slices"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 // States of an attempt in the answer to the first question.
 const (
 	Answered   = "answered"
 	Unanswered = "unanswered"
-	Unknown    = "unknown" // the process that made it died during it
-	Missing    = "missing" // no record has this number, and there is a higher one
+	Unknown    = string(outcome.Unknown) // the process that made it died during it
+	Missing    = "missing"               // no record has this number, and there is a higher one
 )
 
 // Attempt is a row of audit_attempts.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 // EventRecord is what the ledger says of an event that EVENTS held: an
@@ -125,7 +126,7 @@ func VouchAttempt(r AttemptRecord, held ClaimsHeld, claimed bool) (found *Mismat
 		return nil, false
 	}
 	when, slack := r.At, claimSlack
-	if r.Outcome == "unknown" { // put on record by who came later, whenever that was
+	if r.Outcome == string(outcome.Unknown) { // put on record by who came later, whenever that was
 		when = r.StartedAt
 	}
 	if held.Whole {

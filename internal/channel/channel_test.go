@@ -17,6 +17,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/testkit"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -183,7 +184,7 @@ func TestASubjectGetsTheMessageForPrograms(t *testing.T) {
 		t.Errorf("%v %s", m.Header, m.Data)
 	}
 	server.Kill()
-	if r := s.Send(t.Context(), c, message); r.Class != channel.Retryable {
+	if r := s.Send(t.Context(), c, message); r.Class != outcome.ClassRetryable {
 		t.Errorf("without a server: %+v", r)
 	}
 }
@@ -227,17 +228,17 @@ func TestMailThatCannotBeSentSafelyIsNotSent(t *testing.T) {
 		server  func(*testkit.SMTP)
 		by      *testkit.CA
 		alter   func(*channel.Channel)
-		outcome string
-		class   channel.Class
+		outcome outcome.Outcome
+		class   outcome.Class
 	}{
-		{"the server has no STARTTLS", func(s *testkit.SMTP) { s.StartTLS = false }, a, nil, "tls_failed", channel.Terminal},
-		{"its certificate is of an unknown authority", nil, other, nil, "tls_failed", channel.Retryable},
-		{"it expects TLS from the first byte", nil, a, func(c *channel.Channel) { c.TLS = channel.ImplicitTLS }, "tls_failed", channel.Retryable},
-		{"the password is wrong", nil, a, func(c *channel.Channel) { c.Secret = "hunter2hunter2" }, "rejected", channel.Terminal},
-		{"it is busy", func(s *testkit.SMTP) { s.Reply = on("MAIL", "451 4.3.0 try later") }, a, nil, "busy", channel.Retryable},
-		{"it refuses the receiver", func(s *testkit.SMTP) { s.Reply = on("RCPT", "550 5.1.1 no such user") }, a, nil, "rejected", channel.Terminal},
-		{"it refuses the message", func(s *testkit.SMTP) { s.Reply = on("DATA", "554 5.6.0 no") }, a, nil, "rejected", channel.Terminal},
-		{"nobody listens", func(s *testkit.SMTP) { s.Close() }, a, nil, "unreachable", channel.Retryable},
+		{"the server has no STARTTLS", func(s *testkit.SMTP) { s.StartTLS = false }, a, nil, "tls_failed", outcome.ClassTerminal},
+		{"its certificate is of an unknown authority", nil, other, nil, "tls_failed", outcome.ClassRetryable},
+		{"it expects TLS from the first byte", nil, a, func(c *channel.Channel) { c.TLS = channel.ImplicitTLS }, "tls_failed", outcome.ClassRetryable},
+		{"the password is wrong", nil, a, func(c *channel.Channel) { c.Secret = "hunter2hunter2" }, "rejected", outcome.ClassTerminal},
+		{"it is busy", func(s *testkit.SMTP) { s.Reply = on("MAIL", "451 4.3.0 try later") }, a, nil, "busy", outcome.ClassRetryable},
+		{"it refuses the receiver", func(s *testkit.SMTP) { s.Reply = on("RCPT", "550 5.1.1 no such user") }, a, nil, "rejected", outcome.ClassTerminal},
+		{"it refuses the message", func(s *testkit.SMTP) { s.Reply = on("DATA", "554 5.6.0 no") }, a, nil, "rejected", outcome.ClassTerminal},
+		{"nobody listens", func(s *testkit.SMTP) { s.Close() }, a, nil, "unreachable", outcome.ClassRetryable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := testkit.NewSMTP(t, c.by.Server(time.Now().Add(time.Hour)), c.server)
@@ -271,12 +272,12 @@ func on(verb, answer string) func(string) string {
 func TestAnAnswerBecomesAnOutcome(t *testing.T) {
 	for _, c := range []struct {
 		status  int
-		outcome string
-		class   channel.Class
+		outcome outcome.Outcome
+		class   outcome.Class
 	}{
-		{200, "delivered", channel.Delivered}, {202, "delivered", channel.Delivered}, {301, "rejected", channel.Terminal},
-		{400, "rejected", channel.Terminal}, {401, "rejected", channel.Terminal}, {404, "rejected", channel.Terminal}, {408, "busy", channel.Retryable},
-		{429, "busy", channel.Retryable}, {500, "busy", channel.Retryable}, {503, "busy", channel.Retryable},
+		{200, "delivered", outcome.ClassDelivered}, {202, "delivered", outcome.ClassDelivered}, {301, "rejected", outcome.ClassTerminal},
+		{400, "rejected", outcome.ClassTerminal}, {401, "rejected", outcome.ClassTerminal}, {404, "rejected", outcome.ClassTerminal}, {408, "busy", outcome.ClassRetryable},
+		{429, "busy", outcome.ClassRetryable}, {500, "busy", outcome.ClassRetryable}, {503, "busy", outcome.ClassRetryable},
 	} {
 		t.Run(fmt.Sprint(c.status), func(t *testing.T) {
 			s, _ := httpServer(t, c.status, "said by /services/T0/B0/secretpath of ann@example.com\nand more")
@@ -302,7 +303,7 @@ func TestWhatMustNotBeCalledIsNotCalled(t *testing.T) {
 		{Name: "p", Kind: channel.PagerDuty, URL: s.URL, Secret: "0123456789abcdef0123456789abcdef"},
 		{Name: "m", Kind: channel.Email, Host: "localhost", Port: 9, TLS: channel.StartTLS, From: "a@example.com", To: []string{"b@example.com"}},
 	} {
-		if r := strict.Send(t.Context(), c, message); r.Outcome != "address_blocked" || r.Class != channel.Terminal {
+		if r := strict.Send(t.Context(), c, message); r.Outcome != "address_blocked" || r.Class != outcome.ClassTerminal {
 			t.Errorf("%s: %+v", c.Kind, r)
 		}
 	}
@@ -319,7 +320,7 @@ func TestAServerThatHangsCostsATimeoutAndNoMore(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	r := sender(t, nil).Send(ctx, channel.Channel{Name: "w", Kind: channel.Webhook, URL: s.URL, Secret: hookSecret}, message)
-	if r.Outcome != "timeout" || r.Class != channel.Retryable || r.Duration > 3*time.Second {
+	if r.Outcome != "timeout" || r.Class != outcome.ClassRetryable || r.Duration > 3*time.Second {
 		t.Errorf("result %+v", r)
 	}
 }

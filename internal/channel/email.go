@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/wneessen/go-mail"
+
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 // maxSubjectLine keeps the title on one line of a mail program's list.
@@ -48,7 +50,7 @@ func (s *Sender) sendEmail(ctx context.Context, c Channel, m Message) Result {
 		err = ctx.Err()
 	}
 	if err == nil {
-		return Result{Class: Delivered, Outcome: "delivered", Status: 250}
+		return Result{Class: outcome.ClassDelivered, Outcome: outcome.Delivered, Status: 250}
 	}
 	return mailFailure(err)
 }
@@ -142,13 +144,13 @@ func mailFailure(err error) Result {
 		r.Status = reply.Code
 	}
 	switch {
-	case r.Outcome == "timeout" || r.Outcome == "address_blocked" || r.Outcome == "tls_failed":
+	case r.Outcome == outcome.Timeout || r.Outcome == outcome.AddressBlocked || r.Outcome == outcome.TLSFailed:
 	case r.Status >= 500:
-		r.Class, r.Outcome = Terminal, "rejected"
+		r.Class, r.Outcome = outcome.ClassTerminal, outcome.Rejected
 	case r.Status >= 400:
-		r.Class, r.Outcome = Retryable, "busy"
+		r.Class, r.Outcome = outcome.ClassRetryable, outcome.Busy
 	case strings.Contains(err.Error(), "STARTTLS"):
-		r.Class, r.Outcome = Terminal, "tls_failed"
+		r.Class, r.Outcome = outcome.ClassTerminal, outcome.TLSFailed
 	}
 	return r
 }

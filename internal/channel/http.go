@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -154,7 +155,7 @@ func (s *Sender) post(ctx context.Context, to string, header http.Header, body [
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	r := ofStatus(res.StatusCode, answer)
-	if err != nil && r.Class == Delivered {
+	if err != nil && r.Class == outcome.ClassDelivered {
 		// Accepted is what the status says; a body that breaks off changes nothing.
 		return r
 	}
@@ -163,13 +164,13 @@ func (s *Sender) post(ctx context.Context, to string, header http.Header, body [
 }
 
 func ofStatus(status int, answer []byte) Result {
-	r := Result{Status: status, Class: Terminal, Outcome: "rejected"}
+	r := Result{Status: status, Class: outcome.ClassTerminal, Outcome: outcome.Rejected}
 	switch {
 	case status >= 200 && status < 300:
-		r.Class, r.Outcome = Delivered, "delivered"
+		r.Class, r.Outcome = outcome.ClassDelivered, outcome.Delivered
 		return r
 	case status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests, status >= 500:
-		r.Class, r.Outcome = Retryable, "busy"
+		r.Class, r.Outcome = outcome.ClassRetryable, outcome.Busy
 	}
 	r.Error = fmt.Sprintf("answered %d", status)
 	if text := strings.TrimSpace(clip(string(answer), maxError)); text != "" {

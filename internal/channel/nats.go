@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 // sendNATS publishes the message for programs. Delivered means that the server
@@ -36,5 +38,5 @@ func (s *Sender) sendNATS(ctx context.Context, c Channel, m Message) Result {
 	if err := s.o.NC.FlushWithContext(ctx); err != nil {
 		return failure(err)
 	}
-	return Result{Class: Delivered, Outcome: "delivered"}
+	return Result{Class: outcome.ClassDelivered, Outcome: outcome.Delivered}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/testkit"
 )
 
@@ -71,17 +72,17 @@ func TestAProxyThatFailsIsTriedAgainAndSaysSo(t *testing.T) {
 	for _, c := range []struct {
 		name, proxy string
 		to          channel.Channel
-		outcome     string
-		class       channel.Class
+		outcome     outcome.Outcome
+		class       outcome.Class
 		text        string
 	}{
-		{"it refuses a call", refuses.URL, hook, "unreachable", channel.Retryable, "the egress proxy answered 403 to CONNECT"},
-		{"it refuses mail", refuses.URL, mail, "unreachable", channel.Retryable, "the egress proxy answered 403 to CONNECT"},
-		{"it is not there", "http://127.0.0.1:1", hook, "unreachable", channel.Retryable, "the egress proxy refused the connection"},
-		{"it says nothing", hangs.URL, hook, either, channel.Retryable, "in time"},
-		{"it says nothing to mail", hangs.URL, mail, either, channel.Retryable, "in time"},
-		{"it may not be called", "http://10.0.0.1:3128", hook, "unreachable", channel.Retryable, "10.0.0.1"},
-		{"the target may not be called", refuses.URL, channel.Channel{Kind: channel.Webhook, URL: "http://10.0.0.1/", Secret: hookSecret}, "address_blocked", channel.Terminal, "10.0.0.1"},
+		{"it refuses a call", refuses.URL, hook, "unreachable", outcome.ClassRetryable, "the egress proxy answered 403 to CONNECT"},
+		{"it refuses mail", refuses.URL, mail, "unreachable", outcome.ClassRetryable, "the egress proxy answered 403 to CONNECT"},
+		{"it is not there", "http://127.0.0.1:1", hook, "unreachable", outcome.ClassRetryable, "the egress proxy refused the connection"},
+		{"it says nothing", hangs.URL, hook, either, outcome.ClassRetryable, "in time"},
+		{"it says nothing to mail", hangs.URL, mail, either, outcome.ClassRetryable, "in time"},
+		{"it may not be called", "http://10.0.0.1:3128", hook, "unreachable", outcome.ClassRetryable, "10.0.0.1"},
+		{"the target may not be called", refuses.URL, channel.Channel{Kind: channel.Webhook, URL: "http://10.0.0.1/", Secret: hookSecret}, "address_blocked", outcome.ClassTerminal, "10.0.0.1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := sender(t, func(o *channel.Options) { o.Proxy, o.Timeout = through(t, c.proxy), time.Second })

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/redact"
 )
 
@@ -48,22 +49,12 @@ type Message struct {
 	Data any
 }
 
-// Class says what a result means for another try.
-type Class string
-
-// The classes.
-const (
-	Delivered Class = "delivered"
-	Retryable Class = "retryable"
-	Terminal  Class = "terminal" // another try would fail likewise until somebody changes the channel
-)
-
 // Result is what came of one try.
 type Result struct {
-	Class Class
+	Class outcome.Class
 	// Outcome is a code: delivered, rejected, busy, timeout, unreachable,
 	// tls_failed, address_blocked, misconfigured.
-	Outcome    string
+	Outcome    outcome.Outcome
 	Status     int    // HTTP or SMTP status; 0 when none came
 	Error      string // for people: no secret, no content
 	StartedAt  time.Time
@@ -72,7 +63,7 @@ type Result struct {
 }
 
 // Told says whether the message reached the channel.
-func (r Result) Told() bool { return r.Class == Delivered }
+func (r Result) Told() bool { return r.Class == outcome.ClassDelivered }
 
 // Options of NewSender. Every field is optional, but NC for channels of kind nats.
 type Options struct {
@@ -195,12 +186,12 @@ func clip(s string, most int) string {
 }
 
 func misconfigured(why string) Result {
-	return Result{Class: Terminal, Outcome: "misconfigured", Error: why + "; change the channel with: waybill channel update"}
+	return Result{Class: outcome.ClassTerminal, Outcome: outcome.Misconfigured, Error: why + "; change the channel with: waybill channel update"}
 }
 
 // failure sorts an error of the network.
 func failure(err error) Result {
-	r := Result{Class: Retryable, Outcome: "unreachable", Error: err.Error()}
+	r := Result{Class: outcome.ClassRetryable, Outcome: outcome.Unreachable, Error: err.Error()}
 	var blocked *egress.BlockedError
 	var verification *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
@@ -208,11 +199,11 @@ func failure(err error) Result {
 	var timeout net.Error
 	switch {
 	case errors.As(err, &blocked):
-		r.Class, r.Outcome = Terminal, "address_blocked"
+		r.Class, r.Outcome = outcome.ClassTerminal, outcome.AddressBlocked
 	case errors.As(err, &verification), errors.As(err, &record), errors.As(err, &alert):
-		r.Outcome = "tls_failed"
+		r.Outcome = outcome.TLSFailed
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		r.Outcome, r.Error = "timeout", "no answer in time"
+		r.Outcome, r.Error = outcome.Timeout, "no answer in time"
 	}
 	return r
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/process"
 )
 
@@ -252,7 +253,7 @@ func printChannelTest(s stdio, out format, r control.ChannelTest, caFile string)
 // waybill up was started with does not hold for it.
 func notTaken(r control.ChannelTest, caFile string) error {
 	hint := ""
-	if r.Outcome == "tls_failed" && caFile == "" {
+	if r.Outcome == outcome.TLSFailed && caFile == "" {
 		hint = "if its certificate is of an authority of your own, give --ca-file here too; "
 	}
 	return fmt.Errorf("channel %s did not take the message: %s: %s; %ssee its settings with: waybill channel show %s", r.Channel, r.Outcome, r.Error, hint, r.Channel)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/process"
 )
 
@@ -83,7 +84,7 @@ func (f *listFlags) check(now time.Time) (err error) {
 		}
 	}
 	switch f.filter.State {
-	case "", control.StatePending, control.StateDelivered, control.StateDeadLettered, control.StateCancelled:
+	case "", outcome.StatePending, outcome.StateDelivered, outcome.StateDeadLettered, outcome.StateCancelled:
 	default:
 		return process.Usagef("--state %q: want pending, delivered, dead_lettered or cancelled", f.filter.State)
 	}
@@ -220,7 +221,7 @@ func ended(ctx context.Context, ctl *control.Control, event string) (list []cont
 	list = page.Deliveries
 	pending := 0
 	for _, d := range list {
-		if d.State == control.StatePending {
+		if d.State == outcome.StatePending {
 			pending++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/record"
 )
@@ -118,7 +119,7 @@ func printDelivery(w io.Writer, room int, d control.DeliveryDetails, now time.Ti
 	}
 	if len(d.History) == 0 {
 		none := "\nno attempts are on record yet"
-		if d.State != control.StatePending {
+		if d.State != outcome.StatePending {
 			none = "\nit ended without an attempt"
 		}
 		_, err := fmt.Fprintln(w, none)
@@ -134,11 +135,11 @@ func printDelivery(w io.Writer, room int, d control.DeliveryDetails, now time.Ti
 
 func stateText(d control.Delivery) string {
 	switch d.State {
-	case control.StateDelivered:
+	case outcome.StateDelivered:
 		return d.State + " at " + moment(d.SucceededAt)
-	case control.StateDeadLettered:
+	case outcome.StateDeadLettered:
 		return fmt.Sprintf("%s at %s: %s", d.State, moment(d.DeadLetteredAt), d.Reason)
-	case control.StateCancelled:
+	case outcome.StateCancelled:
 		return fmt.Sprintf("%s at %s: %s", d.State, moment(d.CancelledAt), d.Reason)
 	}
 	return d.State
@@ -155,7 +156,7 @@ func putOffText(d control.Delivery, now time.Time) string {
 	if due.IsZero() {
 		due = d.OwedAt
 	}
-	if d.State != control.StatePending || d.Attempts > 0 && d.NextAttemptAt.IsZero() || now.Sub(due) < overdue {
+	if d.State != outcome.StatePending || d.Attempts > 0 && d.NextAttemptAt.IsZero() || now.Sub(due) < overdue {
 		return ""
 	}
 	return now.Sub(due).Truncate(time.Second).String() + " past due; what holds it is not on record: see waybill doctor"
@@ -166,7 +167,7 @@ func attemptTable(attempts []record.Record) *table {
 	last := 0
 	for _, a := range attempts {
 		for n := last + 1; n < a.Attempt; n++ {
-			t.add(strconv.Itoa(n), "", "", "", "unknown", "", "")
+			t.add(strconv.Itoa(n), "", "", "", string(outcome.Unknown), "", "")
 			t.note("not on record: a process died during it, and it may have reached the receiver")
 		}
 		last = max(last, a.Attempt)
@@ -175,7 +176,7 @@ func attemptTable(attempts []record.Record) *table {
 			status = strconv.Itoa(a.Status)
 		}
 		duration := took(a.DurationUS)
-		if a.Outcome == "unknown" {
+		if a.Outcome == string(outcome.Unknown) {
 			duration = "" // nobody was there to see its end
 		}
 		t.add(strconv.Itoa(a.Attempt), moment(a.StartedAt), duration, status, a.Outcome, a.Decision, nextText(a))

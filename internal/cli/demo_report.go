@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 // shownEvent is the file whose event's attempts are shown in full.
@@ -60,9 +61,9 @@ func (d *demo) tally(ctx context.Context, r *receiver) (tally, error) {
 			return sum, err
 		}
 		switch details.State {
-		case control.StateDelivered:
+		case outcome.StateDelivered:
 			sum.delivered++
-		case control.StateDeadLettered:
+		case outcome.StateDeadLettered:
 			sum.dead++
 			sum.why = details.Reason
 		}

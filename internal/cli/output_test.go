@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/escalation"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/revision"
@@ -28,7 +29,7 @@ func at(second int) time.Time {
 func someDelivery() control.DeliveryDetails {
 	return control.DeliveryDetails{
 		Delivery: control.Delivery{EventID: "evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K", EndpointID: "ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K",
-			Tenant: "acme", EventType: "lab_result.critical", State: control.StateDeadLettered, Attempts: 4,
+			Tenant: "acme", EventType: "lab_result.critical", State: outcome.StateDeadLettered, Attempts: 4,
 			OwedAt: at(7), DeliverBy: at(59), DeadLetteredAt: at(50), Reason: "attempts_exhausted", PayloadDigest: strings.Repeat("ab", 32)},
 		History: []record.Record{
 			{Attempt: 1, StartedAt: at(8), DurationUS: 12_345, Status: 503, Outcome: "status_retryable", Decision: "retry",
@@ -104,7 +105,7 @@ func TestTables(t *testing.T) {
 		"delivery": func(s stdio) error { return printDelivery(s.out, 0, someDelivery(), at(59)) },
 		"delivery_put_off": func(s stdio) error {
 			d := someDelivery()
-			d.State, d.DeadLetteredAt, d.Reason, d.NextAttemptAt, d.History = control.StatePending, time.Time{}, "", at(13), d.History[:1]
+			d.State, d.DeadLetteredAt, d.Reason, d.NextAttemptAt, d.History = outcome.StatePending, time.Time{}, "", at(13), d.History[:1]
 			return printDelivery(s.out, 0, d, at(59))
 		},
 		"event": func(s stdio) error {

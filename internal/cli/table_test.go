@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/ids"
 	"github.com/waybill-dev/waybill/internal/ledger/custody"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/watchdog"
 	"github.com/waybill-dev/waybill/streams"
@@ -37,7 +38,7 @@ func lists() map[string]func(stdio, format) error {
 	for i, event := range events {
 		endpoint := endpoints[i%2]
 		when := at(i)
-		deliveries = append(deliveries, control.Delivery{EventID: event, EndpointID: endpoint, EventType: "lab_result.critical", State: control.StateDeadLettered,
+		deliveries = append(deliveries, control.Delivery{EventID: event, EndpointID: endpoint, EventType: "lab_result.critical", State: outcome.StateDeadLettered,
 			Attempts: i, OwedAt: when, Reason: "permanently_rejected"})
 		d := someDeadLetter()
 		d.EventID, d.EndpointID, d.Owner = event, endpoint, fmt.Sprint("ann", i, "@example.com")

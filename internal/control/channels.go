@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/ids"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/revision"
 	"github.com/waybill-dev/waybill/pkg/envelope"
@@ -215,14 +216,14 @@ func (c *Control) DeleteChannel(ctx context.Context, name, actor, reason string)
 
 // ChannelTest is what came of a test message.
 type ChannelTest struct {
-	Channel    string        `json:"channel"`
-	MessageID  string        `json:"message_id"`
-	Told       bool          `json:"told"`
-	Outcome    string        `json:"outcome"`
-	Class      channel.Class `json:"class"`
-	Status     int           `json:"status,omitempty"`
-	Error      string        `json:"error,omitempty"`
-	DurationUS int64         `json:"duration_us"`
+	Channel    string          `json:"channel"`
+	MessageID  string          `json:"message_id"`
+	Told       bool            `json:"told"`
+	Outcome    outcome.Outcome `json:"outcome"`
+	Class      outcome.Class   `json:"class"`
+	Status     int             `json:"status,omitempty"`
+	Error      string          `json:"error,omitempty"`
+	DurationUS int64           `json:"duration_us"`
 }
 
 // TestChannel sends a test message from here, as the escalator would, and puts
@@ -250,7 +251,7 @@ func (c *Control) TestChannel(ctx context.Context, name, actor string) (ChannelT
 	}
 	err = c.putOnRecord(ctx, record.Record{ID: string(record.OperatorAction) + "/channel.tested/" + m.ID, Kind: record.OperatorAction, At: now, Tenant: allTenants,
 		Actor: actor, Action: "channel.tested", Channel: ch.Name, ChannelKind: string(ch.Kind), Revision: ch.Revision, MessageID: m.ID, URL: ch.Address(),
-		StartedAt: r.StartedAt, DurationUS: r.Duration.Microseconds(), Status: r.Status, Outcome: r.Outcome, Class: string(r.Class), Error: r.Error})
+		StartedAt: r.StartedAt, DurationUS: r.Duration.Microseconds(), Status: r.Status, Outcome: string(r.Outcome), Class: string(r.Class), Error: r.Error})
 	return ChannelTest{ch.Name, m.ID, r.Told(), r.Outcome, r.Class, r.Status, r.Error, r.Duration.Microseconds()}, err
 }
 

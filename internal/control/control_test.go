@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/evidence"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/sealed"
@@ -154,7 +155,7 @@ func (l *ledger) Pending(_ context.Context, endpoint string) (n control.Pending,
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, d := range l.deliveries {
-		if d.EndpointID == endpoint && d.State == control.StatePending {
+		if d.EndpointID == endpoint && d.State == outcome.StatePending {
 			n.Deliveries++
 			if d.Attempts > 0 {
 				n.Attempted++

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/eventlog"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
@@ -177,7 +178,7 @@ func (f DeliveryFilter) validate() error {
 			return rejected(err)
 		}
 	}
-	states := []string{StatePending, StateDelivered, StateDeadLettered, StateCancelled}
+	states := []string{outcome.StatePending, outcome.StateDelivered, outcome.StateDeadLettered, outcome.StateCancelled}
 	if f.State != "" && !slices.Contains(states, f.State) {
 		return invalid("state", "%.20q; want %s, %s, %s or %s", f.State, states[0], states[1], states[2], states[3])
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/eventlog"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/revision"
 	"github.com/waybill-dev/waybill/internal/sealed"
@@ -22,14 +23,14 @@ import (
 type Code string
 
 const (
-	CodeInvalid          Code = "invalid"           // a field is wrong: correct it
-	CodeTooLarge         Code = "too_large"         // make it smaller
-	CodeNotFound         Code = "not_found"         // no such endpoint, event type, event or delivery
-	CodeConflict         Code = "conflict"          // somebody changed it at the same moment: look again, repeat
-	CodeIDInUse          Code = "id_in_use"         // a different event has this id
-	CodeEndpointDisabled Code = "endpoint_disabled" // enable it first
-	CodeEndpointDeleted  Code = "endpoint_deleted"  // make a new one
-	CodeEventExpired     Code = "event_expired"     // EVENTS no longer holds the event
+	CodeInvalid          Code = "invalid"                            // a field is wrong: correct it
+	CodeTooLarge         Code = "too_large"                          // make it smaller
+	CodeNotFound         Code = "not_found"                          // no such endpoint, event type, event or delivery
+	CodeConflict         Code = "conflict"                           // somebody changed it at the same moment: look again, repeat
+	CodeIDInUse          Code = Code(outcome.ReasonIDInUse)          // a different event has this id
+	CodeEndpointDisabled Code = Code(outcome.ReasonEndpointDisabled) // enable it first
+	CodeEndpointDeleted  Code = Code(outcome.ReasonEndpointDeleted)  // make a new one
+	CodeEventExpired     Code = "event_expired"                      // EVENTS no longer holds the event
 	// CodePendingDeliveries refuses a stop that would end deliveries: say that it is meant.
 	CodePendingDeliveries Code = "pending_deliveries"
 	CodeNothingToReplay   Code = "nothing_to_replay" // every target was skipped

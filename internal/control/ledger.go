@@ -89,14 +89,6 @@ func (e EventRecord) Contradicts() bool {
 	return len(standing) > 1
 }
 
-// Delivery states.
-const (
-	StatePending      = "pending"
-	StateDelivered    = "delivered"
-	StateDeadLettered = "dead_lettered"
-	StateCancelled    = "cancelled"
-)
-
 // Delivery is one event owed to one endpoint, and what became of it.
 type Delivery struct {
 	EventID    string `json:"event_id"`

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
 
@@ -15,10 +16,10 @@ func TestAStopThatWouldEndDeliveriesSaysHowMany(t *testing.T) {
 	s := start(t, func(o *control.Options) { o.Ledger = past })
 	id := s.endpoint(nil).Endpoint.ID
 	for i := range 300 {
-		past.deliveries = append(past.deliveries, control.Delivery{EventID: fmt.Sprint("e", i), EndpointID: id, State: control.StatePending, Attempts: min(i, 1)})
+		past.deliveries = append(past.deliveries, control.Delivery{EventID: fmt.Sprint("e", i), EndpointID: id, State: outcome.StatePending, Attempts: min(i, 1)})
 	}
-	past.deliveries = append(past.deliveries, control.Delivery{EventID: "done", EndpointID: id, State: control.StateDelivered},
-		control.Delivery{EventID: "e", EndpointID: "ep_other", State: control.StatePending})
+	past.deliveries = append(past.deliveries, control.Delivery{EventID: "done", EndpointID: id, State: outcome.StateDelivered},
+		control.Delivery{EventID: "e", EndpointID: "ep_other", State: outcome.StatePending})
 	for name, stop := range map[string]func(control.Stop) (control.Endpoint, error){
 		"disable": func(p control.Stop) (control.Endpoint, error) { return s.DisableEndpoint(s.ctx, id, p, actor) },
 		"delete":  func(p control.Stop) (control.Endpoint, error) { return s.DeleteEndpoint(s.ctx, id, p, actor) },

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/ids"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/replay"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -152,7 +153,7 @@ func others(n int) string {
 // obstacle says why a delivery is not replayed; err is a failure to find out.
 func (c *Control) obstacle(ctx context.Context, rec EventRecord, d Delivery) (why *Error, err error) {
 	// A replay that is under way is no obstacle: a second one was asked for.
-	if d.State == StatePending && d.ReplayID == "" {
+	if d.State == outcome.StatePending && d.ReplayID == "" {
 		due := "its first attempt is about to start"
 		if !d.NextAttemptAt.IsZero() {
 			due = "its next attempt is due at " + d.NextAttemptAt.UTC().Format(time.RFC3339)

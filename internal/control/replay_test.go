@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/control"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/replay"
 	"github.com/waybill-dev/waybill/pkg/envelope"
@@ -61,13 +62,13 @@ func TestAReplayGoesToAllWhoWereOwedTheEventAndTwiceInARowHappensTwice(t *testin
 		t.Fatal(err)
 	}
 	rec := s.publish("default", "e/1:x")
-	s.owed(rec.ID, a, control.StateDelivered, 1)
-	s.owed(rec.ID, b, control.StateDeadLettered, 8)
-	s.owed(rec.ID, c, control.StateDeadLettered, 8)
+	s.owed(rec.ID, a, outcome.StateDelivered, 1)
+	s.owed(rec.ID, b, outcome.StateDeadLettered, 8)
+	s.owed(rec.ID, c, outcome.StateDeadLettered, 8)
 	// The same id, used in another tenant on another day.
-	s.ledger.deliveries = append(s.ledger.deliveries, control.Delivery{EventID: rec.ID, EndpointID: "ep_other", Tenant: "globex", State: control.StateDelivered})
+	s.ledger.deliveries = append(s.ledger.deliveries, control.Delivery{EventID: rec.ID, EndpointID: "ep_other", Tenant: "globex", State: outcome.StateDelivered})
 	due := s.now.Add(time.Hour)
-	s.ledger.deliveries = append(s.ledger.deliveries, control.Delivery{EventID: rec.ID, EndpointID: d, Tenant: "default", State: control.StatePending, Attempts: 2, NextAttemptAt: due})
+	s.ledger.deliveries = append(s.ledger.deliveries, control.Delivery{EventID: rec.ID, EndpointID: d, Tenant: "default", State: outcome.StatePending, Attempts: 2, NextAttemptAt: due})
 
 	req := control.ReplayRequest{EventID: rec.ID, Actor: actor, Reason: "the receiver lost its data"}
 	first, err := s.Replay(s.ctx, req)
@@ -99,7 +100,7 @@ func TestAReplayGoesToAllWhoWereOwedTheEventAndTwiceInARowHappensTwice(t *testin
 func TestAReplayThatIsUnderWayIsNoObstacleToTheNext(t *testing.T) {
 	s := start(t, nil)
 	rec, ep := s.publish("default", "e1"), s.endpoint(nil).Endpoint.ID
-	s.ledger.deliveries = []control.Delivery{{EventID: rec.ID, EndpointID: ep, Tenant: "default", State: control.StatePending, Attempts: 3, ReplayID: "rpl_x"}}
+	s.ledger.deliveries = []control.Delivery{{EventID: rec.ID, EndpointID: ep, Tenant: "default", State: outcome.StatePending, Attempts: 3, ReplayID: "rpl_x"}}
 	if _, err := s.Replay(s.ctx, control.ReplayRequest{EventID: rec.ID, EndpointID: ep, Actor: actor, Reason: "again"}); err != nil {
 		t.Fatal(err)
 	}
@@ -128,9 +129,9 @@ func TestAReplayThatCannotHappenIsRefusedAndNothingIsAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := s.publish("default", "good")
-	s.owed("good", ep, control.StateDelivered, 1)
+	s.owed("good", ep, outcome.StateDelivered, 1)
 	s.publish("default", "pending")
-	s.owed("pending", ep, control.StatePending, 0)
+	s.owed("pending", ep, outcome.StatePending, 0)
 	s.publish("default", "unmatched")
 	record := func(id string, change func(*control.EventRecord)) {
 		rec := good
@@ -193,7 +194,7 @@ func TestWithoutALedgerWhatNeedsItSaysSo(t *testing.T) {
 func TestAnEventAndADeliveryAreShownFromTheLedgerAndTheStream(t *testing.T) {
 	s := start(t, nil)
 	rec, ep := s.publish("default", "e1"), s.endpoint(nil).Endpoint.ID
-	s.owed(rec.ID, ep, control.StateDelivered, 1)
+	s.owed(rec.ID, ep, outcome.StateDelivered, 1)
 	s.ledger.attempts = []record.Record{{Kind: record.Attempt, EventID: rec.ID, EndpointID: ep, Attempt: 1}}
 	e, err := s.Event(s.ctx, "", rec.ID, true)
 	if err != nil || string(e.Event) != `{"id":"e1","type":"a.b","timestamp":"2026-08-19T14:32:07Z","data":{"x": 1}}` {
@@ -203,7 +204,7 @@ func TestAnEventAndADeliveryAreShownFromTheLedgerAndTheStream(t *testing.T) {
 		t.Errorf("%+v (%v)", e, err)
 	}
 	d, err := s.Delivery(s.ctx, rec.ID, ep)
-	if err != nil || len(d.History) != 1 || d.State != control.StateDelivered {
+	if err != nil || len(d.History) != 1 || d.State != outcome.StateDelivered {
 		t.Errorf("%+v (%v)", d, err)
 	}
 	_, err = s.Delivery(s.ctx, rec.ID, "ep_none")
@@ -234,7 +235,7 @@ func TestWithNATSAwayActionsFailAsUnavailable(t *testing.T) {
 func TestAnIDUnderWhichDifferentEventsStandIsNotReplayed(t *testing.T) {
 	s := start(t, nil)
 	rec, ep := s.publish("default", "e1"), s.endpoint(nil).Endpoint.ID
-	s.owed(rec.ID, ep, control.StateDelivered, 1)
+	s.owed(rec.ID, ep, outcome.StateDelivered, 1)
 	rec.Contents = []control.EventContent{{State: control.EventAccepted, Type: "a.b", DataDigest: "one"}, {State: control.EventRejected, Type: "a.b", DataDigest: "two"}}
 	s.ledger.events[rec.ID] = rec
 	req := control.ReplayRequest{EventID: rec.ID, Actor: actor, Reason: "again"}

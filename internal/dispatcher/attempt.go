@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
@@ -85,8 +86,8 @@ type Result struct {
 	FirstByte time.Duration // From a ready connection to the first byte of the response.
 	Total     time.Duration
 
-	Outcome     Outcome
-	Class       Class
+	Outcome     outcome.Outcome
+	Class       outcome.Class
 	Again       bool   // Another attempt at once may do better: of the receiver this one says nothing.
 	ByName      bool   // With OutcomeAddressBlocked: a name was looked up and had that address.
 	Fault       bool   // With OutcomeNotSent: it will fail again until somebody mends what is ours.
@@ -234,10 +235,10 @@ func (c *Client) authorize(ctx context.Context, r *Request, x *exchange, res *Re
 		return false
 	}
 	if err != nil {
-		res.fail(OutcomeAuthFailure, safeText(err.Error()))
+		res.fail(outcome.AuthFailure, safeText(err.Error()))
 		if ctx.Err() != nil {
-			if o, text, ok := ended(ctx, x.limit); ok && o == OutcomeInterrupted {
-				res.fail(OutcomeNotSent, neverSent+text)
+			if o, text, ok := ended(ctx, x.limit); ok && o == outcome.Interrupted {
+				res.fail(outcome.NotSent, neverSent+text)
 			} else {
 				res.Err = "the token endpoint: no answer in time"
 			}
@@ -265,7 +266,7 @@ func (c *Client) exchange(ctx context.Context, cancel context.CancelFunc, r Requ
 	case x.tooEarly(resp.ProtoMajor):
 		cancel() // So that the connection cannot be used again.
 		_ = resp.Body.Close()
-		res.fail(OutcomeBadResponse, earlyText)
+		res.fail(outcome.BadResponse, earlyText)
 	default:
 		c.readResponse(ctx, resp, x.limit, r, res)
 	}
@@ -274,7 +275,7 @@ func (c *Client) exchange(ctx context.Context, cancel context.CancelFunc, r Requ
 		// One that had served before may have been withdrawn since: the next
 		// attempt brings a new one. A new one that is refused will be again.
 		if !r.tokenFresh {
-			res.fail(OutcomeAuthFailure, "the receiver did not take the access token; the next attempt brings a new one")
+			res.fail(outcome.AuthFailure, "the receiver did not take the access token; the next attempt brings a new one")
 		}
 	}
 }
@@ -309,11 +310,11 @@ func (c *Client) check(r Request) error {
 // put an end to.
 func (r *Result) failBefore(err error) {
 	if own := (*fault)(nil); errors.As(err, &own) {
-		r.fail(OutcomeNotSent, neverSent+safeText(own.text))
+		r.fail(outcome.NotSent, neverSent+safeText(own.text))
 		r.Fault = true
 		return
 	}
-	r.fail(OutcomeAddressBlocked, safeText(err.Error()))
+	r.fail(outcome.AddressBlocked, safeText(err.Error()))
 }
 
 // failed says what a request came to that got no response. Without a connection
@@ -323,21 +324,21 @@ func (c *Client) failed(ctx context.Context, err error, x *exchange, r Request, 
 	if !x.connected() {
 		why, ours := faultOf(err, c.opts.Proxy != nil && (r.Connection == nil || r.Connection.Proxy == ""))
 		switch {
-		case o == OutcomeInterrupted:
-			o, text = OutcomeNotSent, neverSent+text
-		case ours && o != OutcomeTimeout:
-			o, text = OutcomeNotSent, neverSent+safeText(why)
+		case o == outcome.Interrupted:
+			o, text = outcome.NotSent, neverSent+text
+		case ours && o != outcome.Timeout:
+			o, text = outcome.NotSent, neverSent+safeText(why)
 			res.Fault = !errors.Is(err, errRetired) // those that come next have a connection of their own
 		}
 	}
 	res.fail(o, text)
 	switch {
-	case o == OutcomeAddressBlocked: // check has seen to addresses: this one was looked up
-		res.ByName, res.Class = true, ClassRetryable
-	case o == OutcomeConnectionReset && wantsHTTP1(err):
+	case o == outcome.AddressBlocked: // check has seen to addresses: this one was looked up
+		res.ByName, res.Class = true, outcome.ClassRetryable
+	case o == outcome.ConnectionReset && wantsHTTP1(err):
 		c.http1.add(r.URL, c.opts.Now())
 		res.Again, res.Err = true, "the receiver asks for HTTP/1.1 in place of HTTP/2; the next attempts use it"
-	case o == OutcomeConnectionReset && x.staleConnection():
+	case o == outcome.ConnectionReset && x.staleConnection():
 		res.Again, res.Err = true, "the receiver ended a connection that had served before, and answered nothing on it"
 	}
 }

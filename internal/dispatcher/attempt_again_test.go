@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
 
@@ -63,11 +64,11 @@ func TestAReceiverThatAsksForHTTP11GetsIt(t *testing.T) {
 					req.Owner, req.Connection = "ep_1", &registry.Connection{ID: "1", CAs: []*x509.Certificate{s.Certificate()}}
 				}
 				res := try(t, c, req)
-				if res.Outcome != OutcomeConnectionReset || !res.Again || newer.Load() != 1 || older.Load() != 0 {
+				if res.Outcome != outcome.ConnectionReset || !res.Again || newer.Load() != 1 || older.Load() != 0 {
 					t.Fatalf("got %s %s, again %v, after %d and %d requests", res.Outcome, res.Err, res.Again, newer.Load(), older.Load())
 				}
 				for range 2 {
-					if res := try(t, c, req); res.Outcome != OutcomeDelivered || res.HTTPVersion != "1.1" {
+					if res := try(t, c, req); res.Outcome != outcome.Delivered || res.HTTPVersion != "1.1" {
 						t.Fatalf("the next attempt gives %s %s over %s", res.Outcome, res.Err, res.HTTPVersion)
 					}
 				}
@@ -104,7 +105,7 @@ func TestOnlyAStaleConnectionIsWorthAnAttemptAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := listen(t, breaks()[name])
 			c := newTestClient(t, Options{})
-			if res := try(t, c, post("http://"+r.addr, patient)); res.Outcome != OutcomeDelivered {
+			if res := try(t, c, post("http://"+r.addr, patient)); res.Outcome != outcome.Delivered {
 				t.Fatalf("the first attempt gives %s %s", res.Outcome, res.Err)
 			}
 			if res := try(t, c, post("http://"+r.addr, patient)); res.Again != again || !res.Reused {
@@ -114,7 +115,7 @@ func TestOnlyAStaleConnectionIsWorthAnAttemptAtOnce(t *testing.T) {
 	}
 	t.Run("a new connection", func(t *testing.T) {
 		r := listen(t, func(p *peer) { p.read() })
-		if res := try(t, newTestClient(t, Options{}), post("http://"+r.addr, patient)); res.Again || res.Outcome != OutcomeConnectionReset {
+		if res := try(t, newTestClient(t, Options{}), post("http://"+r.addr, patient)); res.Again || res.Outcome != outcome.ConnectionReset {
 			t.Errorf("got %s %s, again %v", res.Outcome, res.Err, res.Again)
 		}
 	})
@@ -123,8 +124,8 @@ func TestOnlyAStaleConnectionIsWorthAnAttemptAtOnce(t *testing.T) {
 func TestAnAttemptIsMadeAgainAtOnceOnlyOnceInARow(t *testing.T) {
 	b := standardBudget()
 	now := owed().Add(time.Second)
-	stale := Facts{Outcome: OutcomeConnectionReset, Again: true}
-	if d := Decide(stale, 0, b, now, half); !stale.Free() || stale.AboutReceiver() || d.Verdict != VerdictRetry || !d.RetryAt.Equal(now) || !d.Repeat {
+	stale := Facts{Outcome: outcome.ConnectionReset, Again: true}
+	if d := Decide(stale, 0, b, now, half); !stale.Free() || stale.AboutReceiver() || d.Verdict != outcome.VerdictRetry || !d.RetryAt.Equal(now) || !d.Repeat {
 		t.Errorf("the first one: %+v", d)
 	}
 	stale.Repeated = true
@@ -132,7 +133,7 @@ func TestAnAttemptIsMadeAgainAtOnceOnlyOnceInARow(t *testing.T) {
 		t.Errorf("the second one: %+v", d)
 	}
 	stale.Repeated = false
-	if d := Decide(stale, 0, b, owed().Add(40*time.Hour), half); d.Verdict != VerdictDeadLetter {
+	if d := Decide(stale, 0, b, owed().Add(40*time.Hour), half); d.Verdict != outcome.VerdictDeadLetter {
 		t.Errorf("when the time is over: %+v", d)
 	}
 }
@@ -142,23 +143,23 @@ func TestANameWithABlockedAddressIsTriedAgainUntilTheBudgetEnds(t *testing.T) {
 	resolver := nameserver(t, func(int64) []netip.Addr { return addrs("10.1.2.3") })
 	c := newTestClient(t, Options{Resolver: resolver})
 	named := try(t, c, post("http://split.example.com:8080/", patient))
-	if named.Outcome != OutcomeAddressBlocked || named.Class != ClassRetryable || !named.ByName {
+	if named.Outcome != outcome.AddressBlocked || named.Class != outcome.ClassRetryable || !named.ByName {
 		t.Errorf("a name: %s, %s, by name %v", named.Outcome, named.Class, named.ByName)
 	}
 	literal := try(t, c, post("http://10.1.2.3:8080/", patient))
-	if literal.Outcome != OutcomeAddressBlocked || literal.Class != ClassTerminal || literal.ByName {
+	if literal.Outcome != outcome.AddressBlocked || literal.Class != outcome.ClassTerminal || literal.ByName {
 		t.Errorf("an address: %s, %s, by name %v", literal.Outcome, literal.Class, literal.ByName)
 	}
 	b := standardBudget()
-	if d := Decide(named.Facts(), 1, b, owed().Add(time.Second), half); d.Verdict != VerdictRetry {
+	if d := Decide(named.Facts(), 1, b, owed().Add(time.Second), half); d.Verdict != outcome.VerdictRetry {
 		t.Errorf("a name: %+v", d)
 	}
 	for _, at := range []time.Duration{time.Hour, 40 * time.Hour} {
-		if d := Decide(named.Facts(), 8, b, owed().Add(at), half); d.Reason != ReasonAddressBlocked || !strings.Contains(d.Why, "also at the last attempt") {
+		if d := Decide(named.Facts(), 8, b, owed().Add(at), half); d.Reason != outcome.ReasonAddressBlocked || !strings.Contains(d.Why, "also at the last attempt") {
 			t.Errorf("a name, at the end: %+v", d)
 		}
 	}
-	if d := Decide(literal.Facts(), 1, b, owed().Add(time.Second), half); d.Reason != ReasonAddressBlocked {
+	if d := Decide(literal.Facts(), 1, b, owed().Add(time.Second), half); d.Reason != outcome.ReasonAddressBlocked {
 		t.Errorf("an address: %+v", d)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 func benchReceiver(b *testing.B) string {
@@ -27,7 +29,7 @@ func BenchmarkTry(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if res := c.Try(context.Background(), req); res.Outcome != OutcomeDelivered {
+			if res := c.Try(context.Background(), req); res.Outcome != outcome.Delivered {
 				b.Fatalf("%s %s", res.Outcome, res.Err)
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 // nameserver answers DNS questions on the loopback. answers is asked for the A
@@ -85,7 +87,7 @@ func TestANameIsResolvedForTheCall(t *testing.T) {
 	r := listen(t, answer(ok))
 	c := newTestClient(t, Options{Resolver: nameserver(t, func(int64) []netip.Addr { return addrs("127.0.0.1") })})
 	res := try(t, c, post("http://receiver.example.com.:"+portOf(t, r)+"/", patient))
-	if res.Outcome != OutcomeDelivered || res.Resolve <= 0 || res.RemoteAddr != r.addr {
+	if res.Outcome != outcome.Delivered || res.Resolve <= 0 || res.RemoteAddr != r.addr {
 		t.Errorf("got %s %s, resolving took %s", res.Outcome, res.Err, res.Resolve)
 	}
 }
@@ -96,7 +98,7 @@ func TestANameThatLeadsToABlockedAddressIsNeverCalled(t *testing.T) {
 	c := NewClient(Options{Resolver: resolver})
 	defer c.Close()
 	res := try(t, c, post("http://innocent.example.com:"+portOf(t, r)+"/", patient))
-	if res.Outcome != OutcomeAddressBlocked || !strings.Contains(res.Err, "loopback") {
+	if res.Outcome != outcome.AddressBlocked || !strings.Contains(res.Err, "loopback") {
 		t.Errorf("got %s %s", res.Outcome, res.Err)
 	}
 	if n := r.conns.Load(); n != 0 {
@@ -115,11 +117,11 @@ func TestASecondDNSAnswerIsCheckedToo(t *testing.T) {
 		return addrs("10.255.255.1")
 	})})
 	url := "http://rebind.example.com:" + portOf(t, r) + "/"
-	if res := try(t, c, post(url, patient)); res.Outcome != OutcomeDelivered {
+	if res := try(t, c, post(url, patient)); res.Outcome != outcome.Delivered {
 		t.Fatalf("the first attempt gives %s %s", res.Outcome, res.Err)
 	}
 	c.Close() // Whether the client has noticed the end of the connection is a race; drop it.
-	if res := try(t, c, post(url, patient)); res.Outcome != OutcomeAddressBlocked {
+	if res := try(t, c, post(url, patient)); res.Outcome != outcome.AddressBlocked {
 		t.Errorf("the second attempt gives %s %s", res.Outcome, res.Err)
 	}
 }
@@ -127,11 +129,11 @@ func TestASecondDNSAnswerIsCheckedToo(t *testing.T) {
 func TestOneBlockedAddressAmongOthersDoesNotEndADelivery(t *testing.T) {
 	r := listen(t, answer(ok))
 	c := newTestClient(t, Options{Resolver: nameserver(t, func(int64) []netip.Addr { return addrs("10.255.255.1", "127.0.0.1") })})
-	if res := try(t, c, post("http://mixed.example.com:"+portOf(t, r)+"/", patient)); res.Outcome != OutcomeDelivered {
+	if res := try(t, c, post("http://mixed.example.com:"+portOf(t, r)+"/", patient)); res.Outcome != outcome.Delivered {
 		t.Errorf("with a live address: %s %s", res.Outcome, res.Err)
 	}
 	dead := newTestClient(t, Options{Resolver: nameserver(t, func(int64) []netip.Addr { return addrs("10.255.255.1", "127.0.0.9") })})
-	if res := try(t, dead, post("http://mixed.example.com:"+portOf(t, r)+"/", patient)); res.Outcome != OutcomeConnectionRefused && res.Outcome != OutcomeConnectionFailed {
+	if res := try(t, dead, post("http://mixed.example.com:"+portOf(t, r)+"/", patient)); res.Outcome != outcome.ConnectionRefused && res.Outcome != outcome.ConnectionFailed {
 		t.Errorf("with a dead address: %s %s", res.Outcome, res.Err)
 	}
 }
@@ -139,7 +141,7 @@ func TestOneBlockedAddressAmongOthersDoesNotEndADelivery(t *testing.T) {
 func TestANameThatDoesNotExistIsADNSFailure(t *testing.T) {
 	c := newTestClient(t, Options{Resolver: nameserver(t, func(int64) []netip.Addr { return nil })})
 	res := try(t, c, post("http://nowhere.example.com/?token=hush", patient))
-	if res.Outcome != OutcomeDNSFailure || res.Class != ClassRetryable || !strings.Contains(res.Err, "nowhere.example.com") {
+	if res.Outcome != outcome.DNSFailure || res.Class != outcome.ClassRetryable || !strings.Contains(res.Err, "nowhere.example.com") {
 		t.Errorf("got %s %s", res.Outcome, res.Err)
 	}
 }
@@ -154,7 +156,7 @@ func TestASilentNameserverTimesOut(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, "udp", pc.LocalAddr().String())
 	}}})
 	res := try(t, c, post("http://slow.example.com/", quick))
-	if res.Outcome != OutcomeTimeout || res.Resolve < quick/2 {
+	if res.Outcome != outcome.Timeout || res.Resolve < quick/2 {
 		t.Errorf("got %s %s, resolving took %s", res.Outcome, res.Err, res.Resolve)
 	}
 }

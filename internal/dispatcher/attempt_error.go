@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 const earlyText = "the receiver sent an answer before the request"
 
-func (r *Result) setOutcome(o Outcome) { r.Outcome, r.Class = o, o.Class() }
+func (r *Result) setOutcome(o outcome.Outcome) { r.Outcome, r.Class = o, o.Class() }
 
-func (r *Result) fail(o Outcome, text string) {
+func (r *Result) fail(o outcome.Outcome, text string) {
 	r.setOutcome(o)
 	r.Err = text
 }
@@ -27,7 +28,7 @@ func (r *Result) fail(o Outcome, text string) {
 func (r *Result) setInterim(x *exchange) {
 	n, code := x.interimSeen()
 	r.GotResponse = n > 0
-	if r.Outcome == OutcomeInformationalFinal {
+	if r.Outcome == outcome.InformationalFinal {
 		r.Status = code
 	}
 }
@@ -35,20 +36,20 @@ func (r *Result) setInterim(x *exchange) {
 // ended returns the outcome of an attempt that failed because its time was over or
 // its caller cancelled it. Dials have the same limit as the attempt but a timer of
 // their own, so theirs may fire first: the clock decides, not the timer.
-func ended(ctx context.Context, limit time.Time) (o Outcome, text string, ok bool) {
+func ended(ctx context.Context, limit time.Time) (o outcome.Outcome, text string, ok bool) {
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, errAttemptTimeout), cause == nil && !time.Now().Before(limit):
-		return OutcomeTimeout, "no complete answer in time", true
+		return outcome.Timeout, "no complete answer in time", true
 	case cause != nil:
-		return OutcomeInterrupted, "the attempt was cancelled before it ended", true
+		return outcome.Interrupted, "the attempt was cancelled before it ended", true
 	}
 	return "", "", false
 }
 
 // outcomeOf classifies a request that got no response. The text never quotes what
 // the receiver sent.
-func outcomeOf(ctx context.Context, err error, x *exchange) (Outcome, string) {
+func outcomeOf(ctx context.Context, err error, x *exchange) (outcome.Outcome, string) {
 	if o, text, ok := ended(ctx, x.limit); ok {
 		return o, text
 	}
@@ -61,61 +62,61 @@ func outcomeOf(ctx context.Context, err error, x *exchange) (Outcome, string) {
 	interim, _ := x.interimSeen()
 	switch {
 	case errors.As(err, &proxy):
-		return OutcomeConnectionFailed, safeText(proxy.Error())
+		return outcome.ConnectionFailed, safeText(proxy.Error())
 	case errors.As(err, &blocked):
-		return OutcomeAddressBlocked, safeText(blocked.Error())
+		return outcome.AddressBlocked, safeText(blocked.Error())
 	case errors.As(err, &dns):
-		return OutcomeDNSFailure, dnsText(dns)
+		return outcome.DNSFailure, dnsText(dns)
 	case errors.As(err, &handshake):
 		return handshakeOutcome(handshake.err)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return OutcomeConnectionRefused, "the receiver refused the connection"
+		return outcome.ConnectionRefused, "the receiver refused the connection"
 	case interim > maxInterim: // HTTP/2 does not hand our own error back.
-		return OutcomeBadResponse, "the receiver sent too many informational responses"
+		return outcome.BadResponse, "the receiver sent too many informational responses"
 	case interim > 0 && isEOF(err):
-		return OutcomeInformationalFinal, "the connection ended after an informational response"
+		return outcome.InformationalFinal, "the connection ended after an informational response"
 	case isReset(err) || isEOF(err):
-		return OutcomeConnectionReset, "the connection ended before the response"
+		return outcome.ConnectionReset, "the connection ended before the response"
 	case isTimeout(err):
-		return OutcomeTimeout, "no connection in time"
+		return outcome.Timeout, "no connection in time"
 	}
 	return otherOutcome(err, x)
 }
 
 // otherOutcome tells a connection that could not be made, or not be written to,
 // from an answer that is not HTTP.
-func otherOutcome(err error, x *exchange) (Outcome, string) {
+func otherOutcome(err error, x *exchange) (outcome.Outcome, string) {
 	var op *net.OpError
 	switch {
 	case errors.As(err, &op) && op.Op == "remote error":
 		// In TLS 1.3 a receiver refuses a client certificate after the handshake.
-		return OutcomeTLSFailure, safeText(fmt.Sprintf("the receiver refused the TLS connection: %v", op.Err))
+		return outcome.TLSFailure, safeText(fmt.Sprintf("the receiver refused the TLS connection: %v", op.Err))
 	case errors.As(err, &op):
-		return OutcomeConnectionFailed, safeText(fmt.Sprintf("%s failed: %v", op.Op, op.Err))
+		return outcome.ConnectionFailed, safeText(fmt.Sprintf("%s failed: %v", op.Op, op.Err))
 	case strings.Contains(err.Error(), "connection error:"): // HTTP/2: the peer broke the protocol.
-		return OutcomeBadResponse, "the answer is not valid HTTP/2, or its headers are larger than the limit"
+		return outcome.BadResponse, "the answer is not valid HTTP/2, or its headers are larger than the limit"
 	case strings.Contains(err.Error(), "headers exceeded"), strings.Contains(err.Error(), "header list"):
-		return OutcomeBadResponse, "the headers of the response are larger than the limit"
+		return outcome.BadResponse, "the headers of the response are larger than the limit"
 	case strings.Contains(err.Error(), "readLoopPeekFail"):
-		return OutcomeBadResponse, earlyText
+		return outcome.BadResponse, earlyText
 	case x.answered():
-		return OutcomeBadResponse, "the answer is not valid HTTP"
+		return outcome.BadResponse, "the answer is not valid HTTP"
 	}
 	if x.connected() { // how much of the request left, nobody knows
-		return OutcomeConnectionReset, safeText("the connection failed before the response: " + err.Error())
+		return outcome.ConnectionReset, safeText("the connection failed before the response: " + err.Error())
 	}
-	return OutcomeConnectionFailed, safeText(err.Error())
+	return outcome.ConnectionFailed, safeText(err.Error())
 }
 
-func handshakeOutcome(err error) (Outcome, string) {
+func handshakeOutcome(err error) (outcome.Outcome, string) {
 	if errors.Is(err, syscall.ECONNRESET) {
-		return OutcomeConnectionReset, "the connection was reset during the TLS handshake"
+		return outcome.ConnectionReset, "the connection was reset during the TLS handshake"
 	}
 	var record tls.RecordHeaderError
 	if errors.As(err, &record) {
-		return OutcomeTLSFailure, "TLS handshake failed: the receiver does not speak TLS on this port"
+		return outcome.TLSFailure, "TLS handshake failed: the receiver does not speak TLS on this port"
 	}
-	return OutcomeTLSFailure, safeText("TLS handshake failed: " + err.Error())
+	return outcome.TLSFailure, safeText("TLS handshake failed: " + err.Error())
 }
 
 func dnsText(e *net.DNSError) string {

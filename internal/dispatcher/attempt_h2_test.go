@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 // HTTP/2 frame types and flags that the raw receiver below needs (RFC 9113).
@@ -104,7 +106,7 @@ func TestHTTP2RequestsAreNeverSentAgain(t *testing.T) {
 				var requests atomic.Int64
 				addr, o := newTLSListener(t, "h2", func(c net.Conn) { serveH2(c, early, &requests, end) })
 				res := try(t, newTestClient(t, o), post("https://"+addr, patient))
-				if res.Class != ClassRetryable || res.Outcome == OutcomeTimeout {
+				if res.Class != outcome.ClassRetryable || res.Outcome == outcome.Timeout {
 					t.Errorf("got %s %s", res.Outcome, res.Err)
 				}
 				if n := requests.Load(); n != 1 {
@@ -122,7 +124,7 @@ func TestASilentHTTP2ReceiverTimesOut(t *testing.T) {
 		serveH2(c, false, &requests, func(net.Conn, uint32) bool { return true })
 	})
 	res := try(t, newTestClient(t, o), post("https://"+addr, unhurried))
-	if n := requests.Load(); res.Outcome != OutcomeTimeout || n != 1 {
+	if n := requests.Load(); res.Outcome != outcome.Timeout || n != 1 {
 		t.Errorf("got %s %s after %d requests", res.Outcome, res.Err, n)
 	}
 }

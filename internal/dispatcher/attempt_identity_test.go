@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/testkit"
 )
@@ -76,30 +77,30 @@ func TestAReceiverIsCalledWithTheIdentityOfItsEndpointOrNotAtAll(t *testing.T) {
 	server := ours.Server(in(time.Hour))
 	good, foreign, expired := ours.Client("good", in(time.Hour)), theirs.Client("foreign", in(time.Hour)), ours.Client("expired", in(-time.Minute))
 	require := func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, ours.Pool() }
-	const refused = Outcome("refused")
+	const refused = outcome.Outcome("refused")
 	require12 := func(c *tls.Config) { require(c); c.MaxVersion = tls.VersionTLS12 }
 	for name, tt := range map[string]struct {
 		server  testkit.Pair
 		alter   func(*tls.Config)
 		ca      *testkit.CA
 		client  *testkit.Pair
-		outcome Outcome
+		outcome outcome.Outcome
 		excerpt string
 	}{
-		"a private issuer that the endpoint names":           {server, nil, ours, nil, OutcomeDelivered, "nobody"},
-		"a private issuer that it does not name":             {server, nil, nil, nil, OutcomeTLSFailure, ""},
-		"another private issuer than it names":               {server, nil, theirs, nil, OutcomeTLSFailure, ""},
-		"a server certificate that has expired":              {ours.Server(in(-time.Minute)), nil, ours, nil, OutcomeTLSFailure, ""},
-		"a client certificate that is asked for":             {server, require, ours, &good, OutcomeDelivered, "good"},
-		"the same with TLS 1.2":                              {server, require12, ours, &good, OutcomeDelivered, "good"},
+		"a private issuer that the endpoint names":           {server, nil, ours, nil, outcome.Delivered, "nobody"},
+		"a private issuer that it does not name":             {server, nil, nil, nil, outcome.TLSFailure, ""},
+		"another private issuer than it names":               {server, nil, theirs, nil, outcome.TLSFailure, ""},
+		"a server certificate that has expired":              {ours.Server(in(-time.Minute)), nil, ours, nil, outcome.TLSFailure, ""},
+		"a client certificate that is asked for":             {server, require, ours, &good, outcome.Delivered, "good"},
+		"the same with TLS 1.2":                              {server, require12, ours, &good, outcome.Delivered, "good"},
 		"none, where one is asked for":                       {server, require, ours, nil, refused, ""},
-		"none with TLS 1.2":                                  {server, require12, ours, nil, OutcomeTLSFailure, ""},
+		"none with TLS 1.2":                                  {server, require12, ours, nil, outcome.TLSFailure, ""},
 		"one of another issuer":                              {server, require, ours, &foreign, refused, ""},
 		"one that has expired":                               {server, require, ours, &expired, refused, ""},
-		"one that nobody asks for":                           {server, nil, ours, &good, OutcomeTLSFailure, ""},
-		"one that nobody asks for, TLS 1.2":                  {server, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, ours, &good, OutcomeTLSFailure, ""},
-		"a server of TLS 1.1":                                {server, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }, ours, nil, OutcomeTLSFailure, ""},
-		"one that is asked for and not checked is presented": {server, func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert }, ours, &foreign, OutcomeDelivered, "foreign"},
+		"one that nobody asks for":                           {server, nil, ours, &good, outcome.TLSFailure, ""},
+		"one that nobody asks for, TLS 1.2":                  {server, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, ours, &good, outcome.TLSFailure, ""},
+		"a server of TLS 1.1":                                {server, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }, ours, nil, outcome.TLSFailure, ""},
+		"one that is asked for and not checked is presented": {server, func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert }, ours, &foreign, outcome.Delivered, "foreign"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newSecure(t, tt.server, tt.alter)
@@ -111,7 +112,7 @@ func TestAReceiverIsCalledWithTheIdentityOfItsEndpointOrNotAtAll(t *testing.T) {
 			if tt.outcome == refused {
 				// In TLS 1.3 the refusal comes after the handshake, and races with
 				// the request for the end of the connection.
-				if res.Class != ClassRetryable || res.GotResponse {
+				if res.Class != outcome.ClassRetryable || res.GotResponse {
 					t.Errorf("got %s (%s), want a failure of the connection", res.Outcome, res.Err)
 				}
 			} else if res.Outcome != tt.outcome || res.Excerpt != tt.excerpt {
@@ -120,7 +121,7 @@ func TestAReceiverIsCalledWithTheIdentityOfItsEndpointOrNotAtAll(t *testing.T) {
 			if strings.Contains(res.Err, "[secret]") {
 				t.Errorf("our own words are taken for a credential: %s", res.Err)
 			}
-			if n := r.requests.Load(); (n > 0) != (tt.outcome == OutcomeDelivered) {
+			if n := r.requests.Load(); (n > 0) != (tt.outcome == outcome.Delivered) {
 				t.Errorf("%d requests got through", n)
 			}
 		})
@@ -133,7 +134,7 @@ func TestAnEndpointWithACertificateIsNeverCalledOverPlainHTTP(t *testing.T) {
 	r := listen(t, answer(ok))
 	req := post("http://"+r.addr, patient)
 	as(t, "ep_1", "1", nil, &client)(&req)
-	if res := try(t, newTestClient(t, Options{}), req); res.Outcome != OutcomeConnectionFailed || r.conns.Load() != 0 {
+	if res := try(t, newTestClient(t, Options{}), req); res.Outcome != outcome.ConnectionFailed || r.conns.Load() != 0 {
 		t.Errorf("%s %s, %d connections", res.Outcome, res.Err, r.conns.Load())
 	}
 }
@@ -221,7 +222,7 @@ func TestTheNumberOfIdentitiesKeptIsBoundedAndAttemptsUnderWayGoOn(t *testing.T)
 	for i := range 10 {
 		req := post(s.URL, patient)
 		as(t, fmt.Sprint("ep_", i), "1", ca, nil)(&req)
-		if res := try(t, c, req); res.Outcome != OutcomeDelivered {
+		if res := try(t, c, req); res.Outcome != outcome.Delivered {
 			t.Fatalf("%s %s", res.Outcome, res.Err)
 		}
 		c.pool.mu.Lock()
@@ -231,7 +232,7 @@ func TestTheNumberOfIdentitiesKeptIsBoundedAndAttemptsUnderWayGoOn(t *testing.T)
 		c.pool.mu.Unlock()
 	}
 	close(release)
-	if res := <-done; res.Outcome != OutcomeDelivered {
+	if res := <-done; res.Outcome != outcome.Delivered {
 		t.Errorf("the attempt whose transport was retired: %s %s", res.Outcome, res.Err)
 	}
 }

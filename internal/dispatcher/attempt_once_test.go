@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 // breaks returns receivers that answer the first request on a connection and end
@@ -42,11 +44,11 @@ func TestARequestThatWasReadIsNeverSentAgain(t *testing.T) {
 				c := newTestClient(t, Options{})
 				req := post("http://"+r.addr, patient)
 				req.Body = body
-				if res := try(t, c, req); res.Outcome != OutcomeDelivered {
+				if res := try(t, c, req); res.Outcome != outcome.Delivered {
 					t.Fatalf("the first attempt gives %s %s", res.Outcome, res.Err)
 				}
 				res := try(t, c, req)
-				if res.Outcome != OutcomeConnectionReset && res.Outcome != OutcomeBadResponse {
+				if res.Outcome != outcome.ConnectionReset && res.Outcome != outcome.BadResponse {
 					t.Errorf("the second attempt gives %s %s", res.Outcome, res.Err)
 				}
 				if !res.Reused {
@@ -122,7 +124,7 @@ func TestAConnectionThatWasClosedWhileIdleIsReplacedBeforeAnythingIsSent(t *test
 	try(t, c, post("http://"+r.addr, patient))
 	armed.Store(true)
 	res := try(t, c, post("http://"+r.addr, patient))
-	if res.Outcome != OutcomeDelivered || res.Reused || res.Connect == 0 {
+	if res.Outcome != outcome.Delivered || res.Reused || res.Connect == 0 {
 		t.Errorf("got %s %s, reused %v, connect %s", res.Outcome, res.Err, res.Reused, res.Connect)
 	}
 	if n, conns := r.requests.Load(), r.conns.Load(); n != 2 || conns != 2 {
@@ -137,7 +139,7 @@ func TestOneByteSentIsTooMuchToSendAgain(t *testing.T) {
 	try(t, c, post("http://"+r.addr, patient))
 	armed.Store(true)
 	res := try(t, c, post("http://"+r.addr, patient))
-	if res.Outcome != OutcomeConnectionReset || !res.Reused {
+	if res.Outcome != outcome.ConnectionReset || !res.Reused {
 		t.Errorf("got %s %s, reused %v", res.Outcome, res.Err, res.Reused)
 	}
 	if n, conns := r.requests.Load(), r.conns.Load(); n != 1 || conns != 1 {
@@ -154,9 +156,9 @@ func TestAttemptsAndRequestsAgreeWhenConnectionsDieAtAnyMoment(t *testing.T) {
 	delivered := int64(0)
 	for range attempts {
 		switch res := try(t, c, post("http://"+r.addr, patient)); res.Outcome {
-		case OutcomeDelivered:
+		case outcome.Delivered:
 			delivered++
-		case OutcomeConnectionReset:
+		case outcome.ConnectionReset:
 		default:
 			t.Fatalf("got %s %s", res.Outcome, res.Err)
 		}
@@ -185,9 +187,9 @@ func TestALeftoverAnswerIsNotTheNextAnswer(t *testing.T) {
 		all.Go(func() {
 			for range 40 {
 				switch res := c.Try(context.Background(), post("http://"+r.addr, patient)); res.Outcome {
-				case OutcomeDelivered:
+				case outcome.Delivered:
 					delivered.Add(1)
-				case OutcomeBadResponse, OutcomeConnectionReset:
+				case outcome.BadResponse, outcome.ConnectionReset:
 				default:
 					t.Errorf("got %s %s", res.Outcome, res.Err)
 				}

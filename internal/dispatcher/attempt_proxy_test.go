@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/testkit"
 )
 
@@ -106,11 +107,11 @@ func TestRequestsGoThroughTheProxyInATunnel(t *testing.T) {
 			cl := newTestClient(t, Options{RootCAs: ca.Pool(), Proxy: proxyAt(t, scheme+"://ann:s%40crt@"+p.addr)})
 			for i := range 2 {
 				res := try(t, cl, r.post(as(t, "ep_1", "1", ca, &client)))
-				if res.Outcome != OutcomeDelivered || res.Excerpt != "good" || res.RemoteAddr != p.addr || res.Reused != (i > 0) {
+				if res.Outcome != outcome.Delivered || res.Excerpt != "good" || res.RemoteAddr != p.addr || res.Reused != (i > 0) {
 					t.Errorf("attempt %d: %s (%s) %q by %s, reused %t", i, res.Outcome, res.Err, res.Excerpt, res.RemoteAddr, res.Reused)
 				}
 			}
-			if res := try(t, cl, post("http://"+plain.addr+"/x", patient)); res.Outcome != OutcomeDelivered {
+			if res := try(t, cl, post("http://"+plain.addr+"/x", patient)); res.Outcome != outcome.Delivered {
 				t.Errorf("%s %s", res.Outcome, res.Err)
 			}
 			want := fmt.Sprintf("[CONNECT %s Basic YW5uOnNAY3J0 CONNECT %s Basic YW5uOnNAY3J0]", host, plain.addr)
@@ -142,25 +143,25 @@ func TestAProxyThatFailsIsNoFailureOfTheReceiver(t *testing.T) {
 			p := newConnectProxy(t, nil, tt.route)
 			c := newTestClient(t, Options{Proxy: proxyAt(t, "http://"+p.addr)})
 			res := try(t, c, post("http://127.0.0.1:9/x", patient))
-			want := OutcomeNotSent
+			want := outcome.NotSent
 			if name == "it cannot connect" || name == "it hangs up" { // this one answers 502 as well
-				want = OutcomeConnectionFailed
+				want = outcome.ConnectionFailed
 			}
-			if res.Outcome != want || res.Fault != (want == OutcomeNotSent) || !strings.Contains(res.Err, tt.text) || res.GotResponse {
+			if res.Outcome != want || res.Fault != (want == outcome.NotSent) || !strings.Contains(res.Err, tt.text) || res.GotResponse {
 				t.Errorf("got %s %s, want %q", res.Outcome, res.Err, tt.text)
 			}
 		})
 	}
 	t.Run("it is not there", func(t *testing.T) {
 		c := newTestClient(t, Options{Proxy: proxyAt(t, "http://127.0.0.1:1")})
-		if res := try(t, c, post("http://127.0.0.1:9/x", patient)); res.Outcome != OutcomeNotSent || !res.Fault || !strings.Contains(res.Err, "refused") {
+		if res := try(t, c, post("http://127.0.0.1:9/x", patient)); res.Outcome != outcome.NotSent || !res.Fault || !strings.Contains(res.Err, "refused") {
 			t.Errorf("got %s %s", res.Outcome, res.Err)
 		}
 	})
 	t.Run("it never answers", func(t *testing.T) {
 		r := listen(t, func(p *peer) { p.hold() })
 		c := newTestClient(t, Options{Proxy: proxyAt(t, "http://"+r.addr)})
-		if res := try(t, c, post("http://127.0.0.1:9/x", quick)); res.Outcome != OutcomeTimeout {
+		if res := try(t, c, post("http://127.0.0.1:9/x", quick)); res.Outcome != outcome.Timeout {
 			t.Errorf("got %s %s", res.Outcome, res.Err)
 		}
 	})
@@ -219,19 +220,19 @@ func TestTheTargetIsCheckedBeforeTheProxyHearsOfIt(t *testing.T) {
 		addrs   []string
 		host    string
 		names   bool
-		outcome Outcome
+		outcome outcome.Outcome
 		asked   string
 	}{
-		"an address that is blocked":                    {nil, "10.0.0.1", false, OutcomeAddressBlocked, ""},
-		"the metadata address":                          {nil, "169.254.169.254", true, OutcomeAddressBlocked, ""},
-		"a name with a blocked address":                 {[]string{"10.0.0.1"}, "hooks.example.com", false, OutcomeAddressBlocked, ""},
-		"a name with a blocked address, by name":        {[]string{"10.0.0.1"}, "hooks.example.com", true, OutcomeAddressBlocked, ""},
-		"one of two is blocked: the other is asked for": {[]string{"10.0.0.1", "127.0.0.1"}, "hooks.example.com", false, OutcomeDelivered, "CONNECT 127.0.0.1:" + port},
-		"one of two is blocked, by name":                {[]string{"127.0.0.1", "10.0.0.1"}, "hooks.example.com", true, OutcomeAddressBlocked, ""},
-		"a name becomes the address that was checked":   {[]string{"127.0.0.1"}, "hooks.example.com", false, OutcomeDelivered, "CONNECT 127.0.0.1:" + port},
-		"a name stays one where the proxy filters":      {[]string{"127.0.0.1"}, "hooks.example.com", true, OutcomeDelivered, "CONNECT hooks.example.com:" + port},
-		"a name without an address":                     {nil, "hooks.example.com", true, OutcomeDNSFailure, ""},
-		"a second address after one that fails": {[]string{"127.0.0.9", "127.0.0.1"}, "hooks.example.com", false, OutcomeDelivered,
+		"an address that is blocked":                    {nil, "10.0.0.1", false, outcome.AddressBlocked, ""},
+		"the metadata address":                          {nil, "169.254.169.254", true, outcome.AddressBlocked, ""},
+		"a name with a blocked address":                 {[]string{"10.0.0.1"}, "hooks.example.com", false, outcome.AddressBlocked, ""},
+		"a name with a blocked address, by name":        {[]string{"10.0.0.1"}, "hooks.example.com", true, outcome.AddressBlocked, ""},
+		"one of two is blocked: the other is asked for": {[]string{"10.0.0.1", "127.0.0.1"}, "hooks.example.com", false, outcome.Delivered, "CONNECT 127.0.0.1:" + port},
+		"one of two is blocked, by name":                {[]string{"127.0.0.1", "10.0.0.1"}, "hooks.example.com", true, outcome.AddressBlocked, ""},
+		"a name becomes the address that was checked":   {[]string{"127.0.0.1"}, "hooks.example.com", false, outcome.Delivered, "CONNECT 127.0.0.1:" + port},
+		"a name stays one where the proxy filters":      {[]string{"127.0.0.1"}, "hooks.example.com", true, outcome.Delivered, "CONNECT hooks.example.com:" + port},
+		"a name without an address":                     {nil, "hooks.example.com", true, outcome.DNSFailure, ""},
+		"a second address after one that fails": {[]string{"127.0.0.9", "127.0.0.1"}, "hooks.example.com", false, outcome.Delivered,
 			"CONNECT 127.0.0.9:" + port + " CONNECT 127.0.0.1:" + port},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,7 +259,7 @@ func TestAProxyOnAnAddressThatMayNotBeCalledIsNot(t *testing.T) {
 	c := NewClient(Options{Egress: policy, Proxy: proxyAt(t, "http://127.0.0.2:3128")})
 	t.Cleanup(c.Close)
 	// Retryable: that the proxy is out of reach says nothing of the delivery.
-	if res := try(t, c, post("http://127.0.0.1:9/", patient)); res.Outcome != OutcomeNotSent || !res.Fault || !strings.Contains(res.Err, "--egress-allow") {
+	if res := try(t, c, post("http://127.0.0.1:9/", patient)); res.Outcome != outcome.NotSent || !res.Fault || !strings.Contains(res.Err, "--egress-allow") {
 		t.Errorf("got %s %s", res.Outcome, res.Err)
 	}
 }

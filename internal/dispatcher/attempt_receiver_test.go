@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 const (
@@ -184,12 +185,12 @@ func tryContext(t *testing.T, ctx context.Context, c *Client, r Request) Result 
 	}
 	class := res.Outcome.Class()
 	if res.ByName { // an address in a URL stays what it is, that of a name does not
-		class = ClassRetryable
+		class = outcome.ClassRetryable
 	}
 	if res.Outcome == "" || res.Class != class {
 		t.Errorf("outcome %q has class %q", res.Outcome, res.Class)
 	}
-	if plain := res.Status != 0 && res.Outcome == StatusOutcome(res.Status); plain != (res.Err == "") && res.Outcome != OutcomeInformationalFinal {
+	if plain := res.Status != 0 && res.Outcome == outcome.OfStatus(res.Status); plain != (res.Err == "") && res.Outcome != outcome.InformationalFinal {
 		t.Errorf("outcome %s comes with error text %q", res.Outcome, res.Err)
 	}
 	if strings.Contains(res.Err, "hush") || strings.Contains(res.Err, "%!") {

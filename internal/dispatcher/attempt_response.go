@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/text"
 )
@@ -42,7 +43,7 @@ func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit ti
 	res.GotResponse = true
 	res.Status = resp.StatusCode
 	res.HTTPVersion = strconv.Itoa(resp.ProtoMajor) + "." + strconv.Itoa(resp.ProtoMinor)
-	res.setOutcome(StatusOutcome(resp.StatusCode))
+	res.setOutcome(outcome.OfStatus(resp.StatusCode))
 	clean := c.cleaner(r, res)
 	res.ResponseHeaders = keepHeaders(resp.Header, clean)
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
@@ -65,7 +66,7 @@ func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit ti
 		res.Truncated = true
 		// A success needs its headers and the first part of its body. Without a byte
 		// of a body that was announced, the receiver has not finished saying yes.
-		if n == 0 && res.Outcome == OutcomeDelivered {
+		if n == 0 && res.Outcome == outcome.Delivered {
 			res.fail(bodyOutcome(ctx, limit, err))
 		}
 	}
@@ -244,12 +245,12 @@ func parseRetryAfter(v string, now time.Time) time.Duration {
 }
 
 // bodyOutcome is the outcome of a success that broke off before its body began.
-func bodyOutcome(ctx context.Context, limit time.Time, err error) (Outcome, string) {
+func bodyOutcome(ctx context.Context, limit time.Time, err error) (outcome.Outcome, string) {
 	if o, text, ok := ended(ctx, limit); ok {
 		return o, text
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || isReset(err) {
-		return OutcomeConnectionReset, "the connection ended before the body of the response began"
+		return outcome.ConnectionReset, "the connection ended before the body of the response began"
 	}
-	return OutcomeBadResponse, "the body of the response could not be read"
+	return outcome.BadResponse, "the body of the response could not be read"
 }

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
@@ -39,7 +40,7 @@ type misbehaviour struct {
 	name    string
 	script  func(*peer)
 	timeout time.Duration
-	outcome Outcome
+	outcome outcome.Outcome
 	status  int
 	check   func(*testing.T, Result)
 }
@@ -53,41 +54,41 @@ func answers() []misbehaviour {
 		}
 	}
 	return []misbehaviour{
-		{"a 200 is delivered", answer(ok), patient, OutcomeDelivered, 200, func(t *testing.T, r Result) {
+		{"a 200 is delivered", answer(ok), patient, outcome.Delivered, 200, func(t *testing.T, r Result) {
 			if r.Excerpt != "ok" || r.ResponseBytes != 2 || r.Truncated || r.HTTPVersion != "1.1" || r.Reused {
 				t.Errorf("got %+v", r)
 			}
 		}},
-		{"a 204 is delivered", answer("HTTP/1.1 204 No Content\r\n\r\n"), patient, OutcomeDelivered, 204, nil},
-		{"a 200 without a body is delivered", answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), patient, OutcomeDelivered, 200, nil},
-		{"a 200 from HTTP/1.0 is delivered", once("HTTP/1.0 200 OK\r\n\r\nfine"), patient, OutcomeDelivered, 200, nil},
-		{"a 500 can be tried again", answer("HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n"), patient, OutcomeStatusRetryable, 500, nil},
-		{"a 404 is final", answer("HTTP/1.1 404 X\r\nContent-Length: 0\r\n\r\n"), patient, OutcomeStatusTerminal, 404, nil},
-		{"a 999 counts as 5xx", answer("HTTP/1.1 999 X\r\nContent-Length: 0\r\n\r\n"), patient, OutcomeStatusRetryable, 999, nil},
-		{"an early hint before a 200 is delivered", answer("HTTP/1.1 103 Early Hints\r\n\r\n" + ok), patient, OutcomeDelivered, 200, nil},
+		{"a 204 is delivered", answer("HTTP/1.1 204 No Content\r\n\r\n"), patient, outcome.Delivered, 204, nil},
+		{"a 200 without a body is delivered", answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), patient, outcome.Delivered, 200, nil},
+		{"a 200 from HTTP/1.0 is delivered", once("HTTP/1.0 200 OK\r\n\r\nfine"), patient, outcome.Delivered, 200, nil},
+		{"a 500 can be tried again", answer("HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n"), patient, outcome.StatusRetryable, 500, nil},
+		{"a 404 is final", answer("HTTP/1.1 404 X\r\nContent-Length: 0\r\n\r\n"), patient, outcome.StatusTerminal, 404, nil},
+		{"a 999 counts as 5xx", answer("HTTP/1.1 999 X\r\nContent-Length: 0\r\n\r\n"), patient, outcome.StatusRetryable, 999, nil},
+		{"an early hint before a 200 is delivered", answer("HTTP/1.1 103 Early Hints\r\n\r\n" + ok), patient, outcome.Delivered, 200, nil},
 
-		{"silence times out", func(p *peer) { p.hold() }, quick, OutcomeTimeout, 0, nil},
-		{"header bytes that drip time out", slow("HTTP/1.1 200 OK\r\nX: ", "a"), quick, OutcomeTimeout, 0, nil},
-		{"header lines that drip time out", slow("HTTP/1.1 200 OK\r\n", "X: y\r\n"), quick, OutcomeTimeout, 0, nil},
-		{"a 200 whose body drips is delivered at the timeout", slow("HTTP/1.1 200 OK\r\n\r\n", "z"), unhurried, OutcomeDelivered, 200, truncated},
-		{"a 200 whose announced body never starts times out", slow("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", ""), unhurried, OutcomeTimeout, 200, truncated},
-		{"a 200 whose chunks never start times out", slow("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", ""), unhurried, OutcomeTimeout, 200, truncated},
-		{"a 503 whose body drips is a 503", slow("HTTP/1.1 503 X\r\n\r\n", "z"), unhurried, OutcomeStatusRetryable, 503, truncated},
-		{"an endless body is read up to the limit", slow("HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("z", 10_000)), patient, OutcomeDelivered, 200, func(t *testing.T, r Result) {
+		{"silence times out", func(p *peer) { p.hold() }, quick, outcome.Timeout, 0, nil},
+		{"header bytes that drip time out", slow("HTTP/1.1 200 OK\r\nX: ", "a"), quick, outcome.Timeout, 0, nil},
+		{"header lines that drip time out", slow("HTTP/1.1 200 OK\r\n", "X: y\r\n"), quick, outcome.Timeout, 0, nil},
+		{"a 200 whose body drips is delivered at the timeout", slow("HTTP/1.1 200 OK\r\n\r\n", "z"), unhurried, outcome.Delivered, 200, truncated},
+		{"a 200 whose announced body never starts times out", slow("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", ""), unhurried, outcome.Timeout, 200, truncated},
+		{"a 200 whose chunks never start times out", slow("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", ""), unhurried, outcome.Timeout, 200, truncated},
+		{"a 503 whose body drips is a 503", slow("HTTP/1.1 503 X\r\n\r\n", "z"), unhurried, outcome.StatusRetryable, 503, truncated},
+		{"an endless body is read up to the limit", slow("HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("z", 10_000)), patient, outcome.Delivered, 200, func(t *testing.T, r Result) {
 			if r.ResponseBytes != defaultMaxResponse || !r.Truncated || len(r.Excerpt) > maxExcerpt {
 				t.Errorf("read %d bytes, excerpt %d", r.ResponseBytes, len(r.Excerpt))
 			}
 		}},
 
-		{"a close without an answer is a reset", once(""), patient, OutcomeConnectionReset, 0, nil},
-		{"a reset without an answer is a reset", func(p *peer) { p.read(); p.reset() }, patient, OutcomeConnectionReset, 0, nil},
-		{"a close before the request is a reset", func(p *peer) { p.reset() }, patient, OutcomeConnectionReset, 0, nil},
-		{"a close within the headers is a reset", once("HTTP/1.1 200 OK\r\nServer: x\r\n"), patient, OutcomeConnectionReset, 0, nil},
-		{"a close within a header's name is a bad response", once("HTTP/1.1 200 OK\r\nConte"), patient, OutcomeBadResponse, 0, nil},
-		{"a 200 that ends before its body starts is a reset", once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), patient, OutcomeConnectionReset, 200, truncated},
-		{"a 200 that ends within its body is delivered", once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfour"), patient, OutcomeDelivered, 200, truncated},
-		{"a 200 with broken chunks is delivered after its first part", once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nfour\r\nzz\r\n"), patient, OutcomeDelivered, 200, truncated},
-		{"a 200 with broken chunks from the start is a bad response", once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), patient, OutcomeBadResponse, 200, truncated},
+		{"a close without an answer is a reset", once(""), patient, outcome.ConnectionReset, 0, nil},
+		{"a reset without an answer is a reset", func(p *peer) { p.read(); p.reset() }, patient, outcome.ConnectionReset, 0, nil},
+		{"a close before the request is a reset", func(p *peer) { p.reset() }, patient, outcome.ConnectionReset, 0, nil},
+		{"a close within the headers is a reset", once("HTTP/1.1 200 OK\r\nServer: x\r\n"), patient, outcome.ConnectionReset, 0, nil},
+		{"a close within a header's name is a bad response", once("HTTP/1.1 200 OK\r\nConte"), patient, outcome.BadResponse, 0, nil},
+		{"a 200 that ends before its body starts is a reset", once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), patient, outcome.ConnectionReset, 200, truncated},
+		{"a 200 that ends within its body is delivered", once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfour"), patient, outcome.Delivered, 200, truncated},
+		{"a 200 with broken chunks is delivered after its first part", once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nfour\r\nzz\r\n"), patient, outcome.Delivered, 200, truncated},
+		{"a 200 with broken chunks from the start is a bad response", once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), patient, outcome.BadResponse, 200, truncated},
 	}
 }
 
@@ -104,56 +105,56 @@ func oddAnswers() []misbehaviour {
 		}
 	}
 	return []misbehaviour{
-		{"a 101 is final", once("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), patient, OutcomeInformationalFinal, 101, nil},
+		{"a 101 is final", once("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), patient, outcome.InformationalFinal, 101, nil},
 		{"a 101 that stays open is final", func(p *peer) {
 			p.read()
 			p.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
 			p.hold()
-		}, patient, OutcomeInformationalFinal, 101, nil},
-		{"a 100 and a close is final", once("HTTP/1.1 100 Continue\r\n\r\n"), patient, OutcomeInformationalFinal, 100, nil},
-		{"a 103 and a close is final", once("HTTP/1.1 103 Early Hints\r\n\r\n"), patient, OutcomeInformationalFinal, 103, nil},
-		{"a 103 and silence times out", func(p *peer) { p.read(); p.send("HTTP/1.1 103 Early Hints\r\n\r\n"); p.hold() }, unhurried, OutcomeTimeout, 0, nil},
-		{"a flood of 1xx is a bad response", func(p *peer) { p.read(); p.drip("HTTP/1.1 102 Processing\r\n\r\n") }, patient, OutcomeBadResponse, 0, nil},
-		{"a malformed status line is a bad response", once("HTTP/1.1 abc\r\n\r\n"), patient, OutcomeBadResponse, 0, none},
-		{"a status of two digits is a bad response", once("HTTP/1.1 20 OK\r\n\r\n"), patient, OutcomeBadResponse, 0, none},
-		{"a greeting of another protocol is a bad response", once("SSH-2.0-OpenSSH_9.9\r\n"), patient, OutcomeBadResponse, 0, none},
-		{"bare text as in HTTP/0.9 is a bad response", once("<html>hello</html>\r\n\r\n"), patient, OutcomeBadResponse, 0, none},
-		{"binary noise is a bad response", once("\x00\x01\xff\xfe\r\n\r\n\r\n"), patient, OutcomeBadResponse, 0, none},
-		{"a header line without a colon is a bad response", once("HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), patient, OutcomeBadResponse, 0, nil},
-		{"headers beyond the limit are a bad response", once("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("a", 200_000) + "\r\n\r\n"), patient, OutcomeBadResponse, 0, nil},
-		{"two content lengths are a bad response", once("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nok"), patient, OutcomeBadResponse, 0, nil},
-		{"header bytes in Latin-1 are kept readable", answer("HTTP/1.1 200 OK\r\nServer: caf\xe9\r\nContent-Length: 2\r\n\r\nok"), patient, OutcomeDelivered, 200, func(t *testing.T, r Result) {
+		}, patient, outcome.InformationalFinal, 101, nil},
+		{"a 100 and a close is final", once("HTTP/1.1 100 Continue\r\n\r\n"), patient, outcome.InformationalFinal, 100, nil},
+		{"a 103 and a close is final", once("HTTP/1.1 103 Early Hints\r\n\r\n"), patient, outcome.InformationalFinal, 103, nil},
+		{"a 103 and silence times out", func(p *peer) { p.read(); p.send("HTTP/1.1 103 Early Hints\r\n\r\n"); p.hold() }, unhurried, outcome.Timeout, 0, nil},
+		{"a flood of 1xx is a bad response", func(p *peer) { p.read(); p.drip("HTTP/1.1 102 Processing\r\n\r\n") }, patient, outcome.BadResponse, 0, nil},
+		{"a malformed status line is a bad response", once("HTTP/1.1 abc\r\n\r\n"), patient, outcome.BadResponse, 0, none},
+		{"a status of two digits is a bad response", once("HTTP/1.1 20 OK\r\n\r\n"), patient, outcome.BadResponse, 0, none},
+		{"a greeting of another protocol is a bad response", once("SSH-2.0-OpenSSH_9.9\r\n"), patient, outcome.BadResponse, 0, none},
+		{"bare text as in HTTP/0.9 is a bad response", once("<html>hello</html>\r\n\r\n"), patient, outcome.BadResponse, 0, none},
+		{"binary noise is a bad response", once("\x00\x01\xff\xfe\r\n\r\n\r\n"), patient, outcome.BadResponse, 0, none},
+		{"a header line without a colon is a bad response", once("HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), patient, outcome.BadResponse, 0, nil},
+		{"headers beyond the limit are a bad response", once("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("a", 200_000) + "\r\n\r\n"), patient, outcome.BadResponse, 0, nil},
+		{"two content lengths are a bad response", once("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nok"), patient, outcome.BadResponse, 0, nil},
+		{"header bytes in Latin-1 are kept readable", answer("HTTP/1.1 200 OK\r\nServer: caf\xe9\r\nContent-Length: 2\r\n\r\nok"), patient, outcome.Delivered, 200, func(t *testing.T, r Result) {
 			if got := r.ResponseHeaders["server"]; got != "caf\uFFFD" {
 				t.Errorf("server is %q", got)
 			}
 		}},
-		{"a body in Latin-1 is kept readable", answer("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ncaf\xe9"), patient, OutcomeDelivered, 200, func(t *testing.T, r Result) {
+		{"a body in Latin-1 is kept readable", answer("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ncaf\xe9"), patient, outcome.Delivered, 200, func(t *testing.T, r Result) {
 			if r.Excerpt != "caf\uFFFD" {
 				t.Errorf("excerpt is %q", r.Excerpt)
 			}
 		}},
-		{"secrets in a body are redacted", answer("HTTP/1.1 400 X\r\nContent-Length: 31\r\n\r\nbad token: Bearer abcdef0123456"), patient, OutcomeStatusTerminal, 400, func(t *testing.T, r Result) {
+		{"secrets in a body are redacted", answer("HTTP/1.1 400 X\r\nContent-Length: 31\r\n\r\nbad token: Bearer abcdef0123456"), patient, outcome.StatusTerminal, 400, func(t *testing.T, r Result) {
 			if strings.Contains(r.Excerpt, "abcdef") || !strings.Contains(r.Excerpt, "bad token") {
 				t.Errorf("excerpt is %q", r.Excerpt)
 			}
 		}},
-		{"a secret at the excerpt's end is redacted whole", answer("HTTP/1.1 400 X\r\nContent-Length: 1041\r\n\r\n" + strings.Repeat("- ", 505) + "Bearer abcdef0123456789abcdef01"), patient, OutcomeStatusTerminal, 400, func(t *testing.T, r Result) {
+		{"a secret at the excerpt's end is redacted whole", answer("HTTP/1.1 400 X\r\nContent-Length: 1041\r\n\r\n" + strings.Repeat("- ", 505) + "Bearer abcdef0123456789abcdef01"), patient, outcome.StatusTerminal, 400, func(t *testing.T, r Result) {
 			if strings.Contains(r.Excerpt, "abc") {
 				t.Errorf("excerpt ends in %q", r.Excerpt[len(r.Excerpt)-40:])
 			}
 		}},
-		{"a compressed body is not decompressed", answer("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00"), patient, OutcomeDelivered, 200, func(t *testing.T, r Result) {
+		{"a compressed body is not decompressed", answer("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00"), patient, outcome.Delivered, 200, func(t *testing.T, r Result) {
 			if r.ResponseBytes != 4 || r.Excerpt != "" || r.ResponseHeaders["content-encoding"] != "gzip" {
 				t.Errorf("got %+v", r)
 			}
 		}},
-		{"an answer before the request is read is the answer", func(p *peer) { p.start(); p.send(ok); p.hold() }, patient, OutcomeDelivered, 200, nil},
+		{"an answer before the request is read is the answer", func(p *peer) { p.start(); p.send(ok); p.hold() }, patient, outcome.Delivered, 200, nil},
 		{"an answer and a close before the request is read is the answer", func(p *peer) {
 			p.start()
 			p.send("HTTP/1.1 413 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 			_ = p.Conn.(*net.TCPConn).CloseWrite()
 			p.hold()
-		}, patient, OutcomeStatusTerminal, 413, nil},
+		}, patient, outcome.StatusTerminal, 413, nil},
 	}
 }
 
@@ -215,7 +216,7 @@ func TestTheRequestIsSentAsGiven(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	c := newTestClient(t, Options{UserAgent: "Waybill/test"})
 	r := post(s.URL+"/a%2Fb/é?c=d&q=é|", patient)
-	if res := try(t, c, r); res.Outcome != OutcomeDelivered {
+	if res := try(t, c, r); res.Outcome != outcome.Delivered {
 		t.Fatalf("got %s %s", res.Outcome, res.Err)
 	}
 	if got.Method != "POST" || got.RequestURI != "/a%2Fb/%C3%A9?c=d&q=%C3%A9%7C" || string(body) != string(r.Body) || got.ContentLength != int64(len(r.Body)) {
@@ -242,7 +243,7 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 		s := httptest.NewServer(http.RedirectHandler(target.URL, status))
 		res := try(t, c, post(s.URL, patient))
 		s.Close()
-		if res.Outcome != OutcomeRedirect || res.Status != status || res.Class != ClassTerminal {
+		if res.Outcome != outcome.Redirect || res.Status != status || res.Class != outcome.ClassTerminal {
 			t.Errorf("a %d gives %s %d", status, res.Outcome, res.Status)
 		}
 	}
@@ -265,7 +266,7 @@ func TestAResponseBeforeALargeBodyIsReadIsTheAnswer(t *testing.T) {
 			r := listen(t, script)
 			req := post("http://"+r.addr, patient)
 			req.Body = make([]byte, 32<<20) // More than the sockets' buffers hold.
-			if res := try(t, newTestClient(t, Options{}), req); res.Outcome != OutcomeStatusTerminal || res.Status != 413 {
+			if res := try(t, newTestClient(t, Options{}), req); res.Outcome != outcome.StatusTerminal || res.Status != 413 {
 				t.Errorf("got %s %d %s", res.Outcome, res.Status, res.Err)
 			}
 		})
@@ -276,7 +277,7 @@ func TestARequestThatIsNeverReadTimesOut(t *testing.T) {
 	r := listen(t, func(p *peer) { <-p.gone })
 	req := post("http://"+r.addr, quick)
 	req.Body = make([]byte, 32<<20)
-	if res := try(t, newTestClient(t, Options{}), req); res.Outcome != OutcomeTimeout {
+	if res := try(t, newTestClient(t, Options{}), req); res.Outcome != outcome.Timeout {
 		t.Errorf("got %s %s", res.Outcome, res.Err)
 	}
 }
@@ -285,7 +286,7 @@ func TestShutdownInterruptsAnAttempt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := listen(t, func(p *peer) { p.read(); cancel(); p.hold() })
 	res := tryContext(t, ctx, newTestClient(t, Options{}), post("http://"+r.addr, patient))
-	if res.Outcome != OutcomeInterrupted || res.Class != ClassRetryable {
+	if res.Outcome != outcome.Interrupted || res.Class != outcome.ClassRetryable {
 		t.Errorf("got %s %s", res.Outcome, res.Err)
 	}
 }
@@ -297,7 +298,7 @@ func TestABlockedAddressGetsNoConnection(t *testing.T) {
 	defer c.Close()
 	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0x7f.1", "2130706433", "127.0.0.1."} {
 		res := try(t, c, post("http://"+host+":"+port, patient))
-		if res.Outcome != OutcomeAddressBlocked || res.Class != ClassTerminal {
+		if res.Outcome != outcome.AddressBlocked || res.Class != outcome.ClassTerminal {
 			t.Errorf("%s gives %s %s", host, res.Outcome, res.Err)
 		}
 	}
@@ -313,7 +314,7 @@ func TestARefusedConnection(t *testing.T) {
 	}
 	addr := ln.Addr().String()
 	ln.Close()
-	if res := try(t, newTestClient(t, Options{}), post("http://"+addr, patient)); res.Outcome != OutcomeConnectionRefused {
+	if res := try(t, newTestClient(t, Options{}), post("http://"+addr, patient)); res.Outcome != outcome.ConnectionRefused {
 		t.Errorf("got %s %s", res.Outcome, res.Err)
 	}
 }
@@ -323,7 +324,7 @@ func TestANormalAnswerKeepsTheConnection(t *testing.T) {
 	c := newTestClient(t, Options{})
 	for i := range 5 {
 		res := try(t, c, post("http://"+r.addr, patient))
-		if res.Outcome != OutcomeDelivered || res.Reused != (i > 0) || res.RemoteAddr != r.addr {
+		if res.Outcome != outcome.Delivered || res.Reused != (i > 0) || res.RemoteAddr != r.addr {
 			t.Errorf("attempt %d: %s, reused %v, remote %s", i, res.Outcome, res.Reused, res.RemoteAddr)
 		}
 		if (res.Connect > 0) != (i == 0) || res.FirstByte <= 0 {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 func TestTLSFactsAreOnRecord(t *testing.T) {
@@ -25,7 +27,7 @@ func TestTLSFactsAreOnRecord(t *testing.T) {
 			sum := sha256.Sum256(s.Certificate().Raw)
 			for i := range 3 {
 				res := try(t, c, post(s.URL, patient))
-				if res.Outcome != OutcomeDelivered || res.HTTPVersion != name || res.TLSVersion != "TLS 1.3" ||
+				if res.Outcome != outcome.Delivered || res.HTTPVersion != name || res.TLSVersion != "TLS 1.3" ||
 					res.PeerFingerprint != hex.EncodeToString(sum[:]) || res.Excerpt != "fine" || res.Reused != (i > 0) {
 					t.Errorf("attempt %d: %+v", i, res)
 				}
@@ -43,7 +45,7 @@ func TestConcurrentAttemptsShareAnHTTP2Connection(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			if res := try(t, c, post(s.URL, patient)); res.Outcome != OutcomeDelivered || res.ResponseBytes != 24 {
+			if res := try(t, c, post(s.URL, patient)); res.Outcome != outcome.Delivered || res.ResponseBytes != 24 {
 				t.Errorf("got %s %s", res.Outcome, res.Err)
 			}
 		})
@@ -64,7 +66,7 @@ func TestTLSIsAlwaysVerified(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			res := try(t, newTestClient(t, Options{RootCAs: tt.roots}), post("https://"+tt.host+":"+port+"/", patient))
-			if res.Outcome != OutcomeTLSFailure || res.GotResponse {
+			if res.Outcome != outcome.TLSFailure || res.GotResponse {
 				t.Errorf("got %s %s", res.Outcome, res.Err)
 			}
 		})
@@ -74,16 +76,16 @@ func TestTLSIsAlwaysVerified(t *testing.T) {
 func TestHandshakesThatFail(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for _, tt := range []misbehaviour{
-		{"a receiver without TLS is a TLS failure", once("HTTP/1.1 400 Bad Request\r\n\r\n"), patient, OutcomeTLSFailure, 0, nil},
-		{"a receiver that hangs up is a TLS failure", func(p *peer) { p.start() }, patient, OutcomeTLSFailure, 0, nil},
-		{"a receiver that resets is a reset", func(p *peer) { p.start(); p.reset() }, patient, OutcomeConnectionReset, 0, nil},
-		{"a receiver that stays silent times out", func(p *peer) { p.hold() }, quick, OutcomeTimeout, 0, nil},
+		{"a receiver without TLS is a TLS failure", once("HTTP/1.1 400 Bad Request\r\n\r\n"), patient, outcome.TLSFailure, 0, nil},
+		{"a receiver that hangs up is a TLS failure", func(p *peer) { p.start() }, patient, outcome.TLSFailure, 0, nil},
+		{"a receiver that resets is a reset", func(p *peer) { p.start(); p.reset() }, patient, outcome.ConnectionReset, 0, nil},
+		{"a receiver that stays silent times out", func(p *peer) { p.hold() }, quick, outcome.Timeout, 0, nil},
 		{"a receiver that drips its handshake times out", func(p *peer) { p.start(); p.drip("\x16\x03\x03\x00\x01\x00") }, quick, "", 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := listen(t, tt.script)
 			res := try(t, newTestClient(t, Options{}), post("https://"+r.addr, tt.timeout))
-			if tt.outcome != "" && res.Outcome != tt.outcome || res.Class != ClassRetryable {
+			if tt.outcome != "" && res.Outcome != tt.outcome || res.Class != outcome.ClassRetryable {
 				t.Errorf("got %s %s, want %s", res.Outcome, res.Err, tt.outcome)
 			}
 		})
@@ -97,39 +99,39 @@ func TestHTTP2ReceiversThatMisbehave(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		handler http.HandlerFunc
-		outcome Outcome
+		outcome outcome.Outcome
 		status  int
 	}{
-		{"silence times out", func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, OutcomeTimeout, 0},
-		{"a 200 whose body never starts times out", func(w http.ResponseWriter, r *http.Request) { flush(w); <-r.Context().Done() }, OutcomeTimeout, 200},
+		{"silence times out", func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, outcome.Timeout, 0},
+		{"a 200 whose body never starts times out", func(w http.ResponseWriter, r *http.Request) { flush(w); <-r.Context().Done() }, outcome.Timeout, 200},
 		{"a 200 whose body hangs is delivered", func(w http.ResponseWriter, r *http.Request) {
 			io.WriteString(w, "first part")
 			flush(w)
 			<-r.Context().Done()
-		}, OutcomeDelivered, 200},
+		}, outcome.Delivered, 200},
 		{"an endless body is delivered", func(w http.ResponseWriter, r *http.Request) {
 			for _, err := w.Write(make([]byte, 4096)); err == nil; _, err = w.Write(make([]byte, 4096)) {
 			}
-		}, OutcomeDelivered, 200},
+		}, outcome.Delivered, 200},
 		{"headers beyond the limit are a bad response", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X", strings.Repeat("a", 200_000))
-		}, OutcomeBadResponse, 0},
-		{"an aborted stream is a reset", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, OutcomeConnectionReset, 0},
+		}, outcome.BadResponse, 0},
+		{"an aborted stream is a reset", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, outcome.ConnectionReset, 0},
 		{"a redirect is not followed", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		}, OutcomeRedirect, 307},
+		}, outcome.Redirect, 307},
 		{"a 1xx flood is a bad response", func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				w.WriteHeader(http.StatusEarlyHints)
 			}
-		}, OutcomeBadResponse, 0},
+		}, outcome.BadResponse, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, o := newTLS(t, true, tt.handler)
 			c := newTestClient(t, o)
 			timeout := patient
-			if tt.outcome == OutcomeTimeout || tt.name == "a 200 whose body hangs is delivered" {
+			if tt.outcome == outcome.Timeout || tt.name == "a 200 whose body hangs is delivered" {
 				timeout = unhurried
 			}
 			res := try(t, c, post(s.URL, timeout))

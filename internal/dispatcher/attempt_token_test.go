@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/testkit"
 )
@@ -108,7 +109,7 @@ func TestATokenIsFetchedOnceAndUsedUntilItEnds(t *testing.T) {
 	for range 20 {
 		wg.Go(func() {
 			res := try(t, c, r.post(how))
-			if res.Outcome != OutcomeDelivered || strings.Contains(fmt.Sprintf("%+v", res), "token-1") || res.Redacted.Total() != 2 {
+			if res.Outcome != outcome.Delivered || strings.Contains(fmt.Sprintf("%+v", res), "token-1") || res.Redacted.Total() != 2 {
 				t.Errorf("%+v", res)
 			}
 		})
@@ -129,11 +130,11 @@ func TestATokenIsFetchedOnceAndUsedUntilItEnds(t *testing.T) {
 	if left > time.Hour-tokenMargin || left < time.Hour-2*tokenMargin {
 		t.Errorf("a token of an hour is used for %s", left)
 	}
-	if res := try(t, c, r.post(how)); res.Outcome != OutcomeDelivered || e.issued.Load() != 2 || res.Auth == 0 || res.Auth > res.Total {
+	if res := try(t, c, r.post(how)); res.Outcome != outcome.Delivered || e.issued.Load() != 2 || res.Auth == 0 || res.Auth > res.Total {
 		t.Errorf("%+v after %d tokens", res, e.issued.Load())
 	}
 	post := e.client(func(o *registry.ClientCredentials) { o.Auth, o.ID = registry.AuthPost, "2" })
-	if res := try(t, c, r.post(post)); res.Outcome != OutcomeDelivered || e.issued.Load() != 3 || e.last.Get("client_id") != "way bill" || e.last.Get("client_secret") != "s:crt/+" || strings.TrimSpace(e.basic) != "" {
+	if res := try(t, c, r.post(post)); res.Outcome != outcome.Delivered || e.issued.Load() != 3 || e.last.Get("client_id") != "way bill" || e.last.Get("client_secret") != "s:crt/+" || strings.TrimSpace(e.basic) != "" {
 		t.Errorf("changed credentials: %+v, %v", res, e.last)
 	}
 }
@@ -143,25 +144,25 @@ func TestATokenThatWasWithdrawnIsReplacedAtTheNextAttempt(t *testing.T) {
 	e := newTokenEndpoint(t, ca.Server(in(time.Hour)))
 	r := e.guarded(ca.Server(in(time.Hour)))
 	c := newTestClient(t, Options{RootCAs: ca.Pool()})
-	attempt := func(outcome Outcome, status int, tokens, requests int64) {
+	attempt := func(outcome outcome.Outcome, status int, tokens, requests int64) {
 		t.Helper()
 		res := try(t, c, r.post(e.client(nil)))
 		if res.Outcome != outcome || res.Status != status || e.issued.Load() != tokens || r.requests.Load() != requests {
 			t.Errorf("got %s %d (%s) after %d tokens and %d requests, want %s %d, %d, %d", res.Outcome, res.Status, res.Err, e.issued.Load(), r.requests.Load(), outcome, status, tokens, requests)
 		}
 	}
-	attempt(OutcomeDelivered, 200, 1, 1)
+	attempt(outcome.Delivered, 200, 1, 1)
 	e.revokeAll()
-	attempt(OutcomeAuthFailure, 401, 1, 2) // one request, no second one in its shadow
-	attempt(OutcomeDelivered, 200, 2, 3)
+	attempt(outcome.AuthFailure, 401, 1, 2) // one request, no second one in its shadow
+	attempt(outcome.Delivered, 200, 2, 3)
 	// A new token that is refused at once will be again.
 	e.revokeAll()
-	attempt(OutcomeAuthFailure, 401, 2, 4)
+	attempt(outcome.AuthFailure, 401, 2, 4)
 	e.failWith(func(w http.ResponseWriter, _ *http.Request) bool {
 		fmt.Fprint(w, `{"access_token":"of-no-use","token_type":"Bearer"}`)
 		return true
 	})
-	attempt(OutcomeStatusTerminal, 401, 3, 5)
+	attempt(outcome.StatusTerminal, 401, 3, 5)
 }
 
 func TestATokenEndpointThatFailsIsAnAttemptOfItsOwnWithoutARequest(t *testing.T) {
@@ -210,7 +211,7 @@ func TestATokenEndpointThatFailsIsAnAttemptOfItsOwnWithoutARequest(t *testing.T)
 				req.Timeout = quick
 			}
 			res := try(t, newTestClient(t, Options{RootCAs: ca.Pool()}), req)
-			if res.Outcome != OutcomeAuthFailure || res.Class != ClassRetryable || !strings.Contains(res.Err, tt.text) || strings.Contains(res.Err, "hunter2") || res.GotResponse {
+			if res.Outcome != outcome.AuthFailure || res.Class != outcome.ClassRetryable || !strings.Contains(res.Err, tt.text) || strings.Contains(res.Err, "hunter2") || res.GotResponse {
 				t.Errorf("got %s %s, want %q", res.Outcome, res.Err, tt.text)
 			}
 			if r.requests.Load() != 0 {
@@ -227,16 +228,16 @@ func TestATokenEndpointIsHeldToTheEgressPolicyAndToVerifiedTLS(t *testing.T) {
 	for name, where := range map[string]string{"a private address": "https://10.0.0.1/token", "the metadata address": "https://169.254.169.254/token"} {
 		how := e.client(func(o *registry.ClientCredentials) { o.TokenURL = where })
 		res := try(t, newTestClient(t, Options{RootCAs: ca.Pool()}), r.post(how))
-		if res.Outcome != OutcomeAuthFailure || !strings.Contains(res.Err, "--egress-allow") || e.issued.Load() != 0 {
+		if res.Outcome != outcome.AuthFailure || !strings.Contains(res.Err, "--egress-allow") || e.issued.Load() != 0 {
 			t.Errorf("%s: %s %s", name, res.Outcome, res.Err)
 		}
 	}
-	if res := try(t, newTestClient(t, Options{}), r.post(e.client(nil))); res.Outcome != OutcomeAuthFailure || !strings.Contains(res.Err, "TLS") || e.issued.Load() != 0 {
+	if res := try(t, newTestClient(t, Options{}), r.post(e.client(nil))); res.Outcome != outcome.AuthFailure || !strings.Contains(res.Err, "TLS") || e.issued.Load() != 0 {
 		t.Errorf("an unknown issuer: %s %s", res.Outcome, res.Err)
 	}
 	// The endpoint's own issuers hold for its token endpoint; its certificate does not.
 	client := ca.Client("good", in(time.Hour))
-	if res := try(t, newTestClient(t, Options{}), r.post(e.client(nil), as(t, "ep_1", "1", ca, nil))); res.Outcome != OutcomeDelivered {
+	if res := try(t, newTestClient(t, Options{}), r.post(e.client(nil), as(t, "ep_1", "1", ca, nil))); res.Outcome != outcome.Delivered {
 		t.Errorf("the endpoint's issuers: %s %s", res.Outcome, res.Err)
 	}
 	if via := tokenConnection(as2(t, ca, client)); via.Certificate != nil {
@@ -264,7 +265,7 @@ func TestAStopDuringATokenSendsNothing(t *testing.T) {
 	go func() { <-reached; cancel(errors.New("stop")) }()
 	c := newTestClient(t, Options{RootCAs: ca.Pool()})
 	res := tryContext(t, ctx, c, r.post(e.client(nil)))
-	if res.Outcome != OutcomeNotSent || res.Fault || r.requests.Load() != 0 {
+	if res.Outcome != outcome.NotSent || res.Fault || r.requests.Load() != 0 {
 		t.Errorf("%s %s", res.Outcome, res.Err)
 	}
 	c.Close() // ends the fetch

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
 
@@ -91,7 +92,7 @@ func (b *breakers) allow(e *registry.Endpoint, delivery string) (p *pass, back t
 }
 
 // done says what the attempt came to.
-func (p *pass) done(o Outcome) { p.ended(Facts{Outcome: o}) }
+func (p *pass) done(o outcome.Outcome) { p.ended(Facts{Outcome: o}) }
 
 // ended is done with all that is known of it.
 func (p *pass) ended(f Facts) {
@@ -105,7 +106,7 @@ func (p *pass) ended(f Facts) {
 	switch {
 	case !f.AboutReceiver():
 		p.end()
-	case o.Class() == ClassRetryable:
+	case o.Class() == outcome.ClassRetryable:
 		p.failed(o, f.Status)
 	default: // it answered, if only to reject
 		p.used = true
@@ -142,7 +143,7 @@ func (p *pass) end() {
 }
 
 // failed counts a retryable failure. b.mu is held.
-func (p *pass) failed(o Outcome, status int) {
+func (p *pass) failed(o outcome.Outcome, status int) {
 	p.used = true
 	b, now := p.of, p.of.now()
 	last := string(o)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/budget"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/retry"
 )
@@ -32,7 +33,7 @@ func newFailing() *failing {
 }
 
 // attempt makes one if it may, and says whether it might.
-func (f *failing) attempt(delivery string, o Outcome) bool {
+func (f *failing) attempt(delivery string, o outcome.Outcome) bool {
 	p, _ := f.allow(f.e, delivery)
 	if p == nil {
 		return false
@@ -48,7 +49,7 @@ func (f *failing) open(t *testing.T) {
 		if i == breakerFailures-1 {
 			<-time.After(breakerSpan)
 		}
-		if !f.attempt(fmt.Sprint(i%breakerDeliveries), OutcomeTimeout) {
+		if !f.attempt(fmt.Sprint(i%breakerDeliveries), outcome.Timeout) {
 			t.Fatalf("it opened after %d failures", i)
 		}
 	}
@@ -63,7 +64,7 @@ func TestOnlySustainedFailureOfSeveralDeliveriesOpensABreaker(t *testing.T) {
 		deliveries int
 		failures   int
 		over       time.Duration
-		between    Outcome // in the middle of it
+		between    outcome.Outcome // in the middle of it
 		opens      bool
 	}{
 		{"many failures of several deliveries over some time", 5, 20, 5 * time.Second, "", true},
@@ -71,10 +72,10 @@ func TestOnlySustainedFailureOfSeveralDeliveriesOpensABreaker(t *testing.T) {
 		{"the retries of one delivery alone", 1, 500, time.Hour, "", false},
 		{"the retries of four", 4, 500, time.Hour, "", false},
 		{"a burst while a receiver restarts", 1000, 1000, 4 * time.Second, "", false},
-		{"a success between", 10, 30, time.Minute, OutcomeDelivered, false},
-		{"a rejection between: it answers", 10, 30, time.Minute, OutcomeStatusTerminal, false},
-		{"an attempt of ours that was cut short says nothing", 10, 30, time.Minute, OutcomeInterrupted, true},
-		{"a blocked address says nothing", 10, 30, time.Minute, OutcomeAddressBlocked, true},
+		{"a success between", 10, 30, time.Minute, outcome.Delivered, false},
+		{"a rejection between: it answers", 10, 30, time.Minute, outcome.StatusTerminal, false},
+		{"an attempt of ours that was cut short says nothing", 10, 30, time.Minute, outcome.Interrupted, true},
+		{"a blocked address says nothing", 10, 30, time.Minute, outcome.AddressBlocked, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -84,7 +85,7 @@ func TestOnlySustainedFailureOfSeveralDeliveriesOpensABreaker(t *testing.T) {
 					if i == tt.failures/2 && tt.between != "" {
 						f.attempt("other", tt.between)
 					}
-					f.attempt(fmt.Sprint(i%tt.deliveries), OutcomeStatusRetryable)
+					f.attempt(fmt.Sprint(i%tt.deliveries), outcome.StatusRetryable)
 					<-time.After((tt.over + time.Microsecond) / time.Duration(tt.failures-1))
 				}
 				if opens := f.opened > 0; opens != tt.opens {
@@ -112,10 +113,10 @@ func TestProbesComeOneAtATimeWithGrowingPausesUntilOneSucceeds(t *testing.T) {
 			if other, back := f.allow(f.e, "b"); other != nil || !back.After(time.Now()) {
 				t.Fatal("a second attempt during a probe")
 			}
-			probe.done(OutcomeTimeout)
+			probe.done(outcome.Timeout)
 		}
 		<-time.After(maxProbePause)
-		if !f.attempt("a", OutcomeDelivered) || !f.attempt("b", OutcomeTimeout) || f.closed != 1 {
+		if !f.attempt("a", outcome.Delivered) || !f.attempt("b", outcome.Timeout) || f.closed != 1 {
 			t.Error("a success did not close it")
 		}
 	})
@@ -132,7 +133,7 @@ func TestAProbeThatIsNotMadeIsDueAtOnceForSomebodyElse(t *testing.T) {
 		if p == nil {
 			t.Fatal("the probe was lost")
 		}
-		p.done(OutcomeInterrupted)
+		p.done(outcome.Interrupted)
 		p.abandon() // as a deferred one does
 		if p, _ = f.allow(f.e, "c"); p == nil {
 			t.Fatal("the probe was lost with an attempt that was cut short")
@@ -145,7 +146,7 @@ func TestAChangeOfTheEndpointClosesItsBreaker(t *testing.T) {
 		f := newFailing()
 		f.open(t)
 		f.e = &registry.Endpoint{ID: "ep_1", Revision: 2}
-		if !f.attempt("a", OutcomeTimeout) || f.closed != 1 {
+		if !f.attempt("a", outcome.Timeout) || f.closed != 1 {
 			t.Error("the new address was not tried")
 		}
 	})
@@ -159,9 +160,9 @@ func TestABreakerKeepsItsPromisesInAnyOrder(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			f := newFailing()
 			f.random = rnd.Float64
-			outcomes := []Outcome{OutcomeTimeout, OutcomeTimeout, OutcomeTimeout, OutcomeTimeout, OutcomeTimeout, OutcomeConnectionRefused, OutcomeInterrupted}
+			outcomes := []outcome.Outcome{outcome.Timeout, outcome.Timeout, outcome.Timeout, outcome.Timeout, outcome.Timeout, outcome.ConnectionRefused, outcome.Interrupted}
 			if seed%3 == 0 {
-				outcomes = append(outcomes, OutcomeDelivered)
+				outcomes = append(outcomes, outcome.Delivered)
 			}
 			var under []*pass
 			probes := func() (n int) {
@@ -186,7 +187,7 @@ func TestABreakerKeepsItsPromisesInAnyOrder(t *testing.T) {
 					}
 					o := outcomes[rnd.IntN(len(outcomes))]
 					p.done(o)
-					if o == OutcomeDelivered && f.opened != f.closed {
+					if o == outcome.Delivered && f.opened != f.closed {
 						t.Fatal("open after a success")
 					}
 					continue

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/streams"
@@ -39,8 +40,8 @@ type claim struct {
 	URL        string    `json:"url"`
 	// Void, if set, says that no request is made under this claim: the chain of
 	// attempts ends here, for this reason.
-	Void ReasonCode `json:"void,omitempty"`
-	Why  string     `json:"why,omitempty"`
+	Void outcome.Reason `json:"void,omitempty"`
+	Why  string         `json:"why,omitempty"`
 
 	began time.Time // on the clock that only runs, of whoever makes the claim
 }

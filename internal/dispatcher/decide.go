@@ -4,27 +4,19 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/budget"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/retry"
-)
-
-// Verdict is what happens to the delivery next. Written to the ledger.
-type Verdict string
-
-const (
-	VerdictDelivered  Verdict = "delivered"
-	VerdictRetry      Verdict = "retry"
-	VerdictDeadLetter Verdict = "dead_letter"
 )
 
 // Decision is the verdict on a delivery, and its reason.
 type Decision struct {
-	Verdict         Verdict
-	RetryAt         time.Time     // When the next attempt is due; only with VerdictRetry.
-	Wait            time.Duration // How long that was when it was decided; 0 in a decision that was read from its record.
-	Reason          ReasonCode    // Only with VerdictDeadLetter.
-	DisableEndpoint bool          // The receiver said 410: call this endpoint no more.
-	Repeat          bool          // The next attempt is this one, made again.
-	Why             string        // A short sentence for the record. Nothing of the payload in it, and no secret.
+	Verdict         outcome.Verdict
+	RetryAt         time.Time      // When the next attempt is due; only with VerdictRetry.
+	Wait            time.Duration  // How long that was when it was decided; 0 in a decision that was read from its record.
+	Reason          outcome.Reason // Only with VerdictDeadLetter.
+	DisableEndpoint bool           // The receiver said 410: call this endpoint no more.
+	Repeat          bool           // The next attempt is this one, made again.
+	Why             string         // A short sentence for the record. Nothing of the payload in it, and no secret.
 }
 
 // Budget is what a delivery may spend: see package budget.
@@ -33,7 +25,7 @@ type Budget = budget.Budget
 // Facts are what an attempt means for its delivery. Result.Facts returns them;
 // an attempt whose process died is Facts{Outcome: OutcomeUnknown}.
 type Facts struct {
-	Outcome     Outcome
+	Outcome     outcome.Outcome
 	Status      int           // HTTP status; 0 when no response came.
 	RetryAfter  time.Duration // The receiver's wish; 0 when it had none.
 	GotResponse bool
@@ -44,7 +36,7 @@ type Facts struct {
 
 // Free says that the attempt costs the delivery's budget nothing: it made no
 // request, or it is made again at once, which happens no more than once in a row.
-func (f Facts) Free() bool { return f.Outcome == OutcomeNotSent || f.Again && !f.Repeated }
+func (f Facts) Free() bool { return f.Outcome == outcome.NotSent || f.Again && !f.Repeated }
 
 // AboutReceiver says whether the attempt is a word about the receiver: see
 // Outcome.AboutReceiver.
@@ -72,15 +64,21 @@ func DecideBefore(b Budget, attemptsMade int, now time.Time, held Held) (d Decis
 
 // Undeliverable is the decision on a delivery that can be given up without an
 // attempt: its endpoint is disabled or deleted, its event invalid, its body too large.
-func Undeliverable(reason ReasonCode) Decision {
-	why := map[ReasonCode]string{
-		ReasonEndpointDisabled: "the endpoint is disabled",
-		ReasonEndpointDeleted:  "the endpoint was deleted",
-		ReasonInvalidEvent:     "the event is not valid",
-		ReasonPayloadTooLarge:  "the body is larger than the limit",
-		ReasonAddressBlocked:   "the endpoint's address may not be called",
+func Undeliverable(reason outcome.Reason) Decision {
+	why := map[outcome.Reason]string{
+		outcome.ReasonEndpointDisabled: "the endpoint is disabled",
+		outcome.ReasonEndpointDeleted:  "the endpoint was deleted",
+		outcome.ReasonInvalidEvent:     "the event is not valid",
+		outcome.ReasonPayloadTooLarge:  "the body is larger than the limit",
+		outcome.ReasonAddressBlocked:   "the endpoint's address may not be called",
 	}[reason]
 	return deadLetter(reason, why)
+}
+
+// notStorable is the decision on a delivery of which the server can never store
+// what waits for the next attempt.
+func notStorable(err error) Decision {
+	return deadLetter(outcome.ReasonNotStorable, "what waits for the next attempt can never be stored: "+err.Error())
 }
 
 // Decide is the one place where an attempt's outcome becomes the delivery's fate.
@@ -89,9 +87,9 @@ func Undeliverable(reason ReasonCode) Decision {
 // uniform in [0,1).
 func Decide(f Facts, attemptsMade int, b Budget, now time.Time, rnd func() float64) Decision {
 	switch f.Outcome.Class() {
-	case ClassDelivered:
-		return Decision{Verdict: VerdictDelivered, Why: "the receiver accepted it"}
-	case ClassTerminal:
+	case outcome.ClassDelivered:
+		return Decision{Verdict: outcome.VerdictDelivered, Why: "the receiver accepted it"}
+	case outcome.ClassTerminal:
 		if !f.ByName {
 			return terminal(f)
 		}
@@ -104,20 +102,20 @@ const whyRepeat = "there was no answer, for the connection's or the protocol's s
 
 func terminal(f Facts) Decision {
 	switch {
-	case f.Outcome == OutcomeAddressBlocked:
-		return deadLetter(ReasonAddressBlocked, "the endpoint's address may not be called")
-	case f.Outcome == OutcomeRedirect:
-		return deadLetter(ReasonPermanentlyRejected, "the receiver answered with a redirect, which is never followed")
-	case f.Outcome == OutcomeInformationalFinal:
-		return deadLetter(ReasonPermanentlyRejected, "the receiver sent an informational status and no final one")
+	case f.Outcome == outcome.AddressBlocked:
+		return deadLetter(outcome.ReasonAddressBlocked, "the endpoint's address may not be called")
+	case f.Outcome == outcome.Redirect:
+		return deadLetter(outcome.ReasonPermanentlyRejected, "the receiver answered with a redirect, which is never followed")
+	case f.Outcome == outcome.InformationalFinal:
+		return deadLetter(outcome.ReasonPermanentlyRejected, "the receiver sent an informational status and no final one")
 	case f.Status == 401 || f.Status == 403:
-		return deadLetter(ReasonSignatureRejected, "the receiver did not accept the signature or credentials")
+		return deadLetter(outcome.ReasonSignatureRejected, "the receiver did not accept the signature or credentials")
 	case f.Status == 410:
-		d := deadLetter(ReasonEndpointGone, "the receiver said that it is gone for good")
+		d := deadLetter(outcome.ReasonEndpointGone, "the receiver said that it is gone for good")
 		d.DisableEndpoint = true
 		return d
 	}
-	return deadLetter(ReasonPermanentlyRejected, "the receiver rejected it for good")
+	return deadLetter(outcome.ReasonPermanentlyRejected, "the receiver rejected it for good")
 }
 
 func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func() float64) Decision {
@@ -126,12 +124,12 @@ func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func(
 	over := func(at time.Time) bool { return !until.IsZero() && !at.Before(until) }
 
 	held := Held{}
-	if f.Outcome == OutcomeNotSent {
+	if f.Outcome == outcome.NotSent {
 		held.Ours = "the last try ended before anything was sent"
 	}
 	end := func(d Decision) Decision {
-		if f.Outcome == OutcomeAddressBlocked && d.Reason != ReasonDeadlineExceeded {
-			return deadLetter(ReasonAddressBlocked, "the endpoint's name had an address that may not be called, also at the last attempt")
+		if f.Outcome == outcome.AddressBlocked && d.Reason != outcome.ReasonDeadlineExceeded {
+			return deadLetter(outcome.ReasonAddressBlocked, "the endpoint's name had an address that may not be called, also at the last attempt")
 		}
 		return d
 	}
@@ -139,7 +137,7 @@ func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func(
 		return end(timeOver(attemptsMade, responded, deadline, held))
 	}
 	if f.Again && !f.Repeated {
-		return Decision{Verdict: VerdictRetry, RetryAt: now, Repeat: true, Why: whyRepeat}
+		return Decision{Verdict: outcome.VerdictRetry, RetryAt: now, Repeat: true, Why: whyRepeat}
 	}
 	left := time.Duration(0)
 	if !until.IsZero() {
@@ -151,9 +149,9 @@ func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func(
 	}
 	why := "the schedule allows another attempt"
 	switch {
-	case f.Outcome == OutcomeNotSent:
+	case f.Outcome == outcome.NotSent:
 		delay, why = 0, "no request was made: the failure was on our side, and it costs no attempt"
-	case f.Outcome == OutcomeUnknown || f.Outcome == OutcomeInterrupted:
+	case f.Outcome == outcome.Unknown || f.Outcome == outcome.Interrupted:
 		// The failure was ours: there is nothing to spare the receiver from.
 		delay, why = 0, "the attempt was cut short on our side; another one follows at once"
 	case f.RetryAfter > delay:
@@ -163,7 +161,7 @@ func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func(
 	if over(at) {
 		return end(timeOver(attemptsMade, responded, deadline, held))
 	}
-	return Decision{Verdict: VerdictRetry, RetryAt: at, Wait: delay, Why: why}
+	return Decision{Verdict: outcome.VerdictRetry, RetryAt: at, Wait: delay, Why: why}
 }
 
 // DecideHeld ends a delivery that was held until its time was over.
@@ -176,25 +174,25 @@ func DecideHeld(attemptsMade int, responded bool, held Held) Decision {
 func timeOver(made int, responded, deadline bool, held Held) Decision {
 	switch {
 	case deadline && made == 0:
-		return deadLetter(ReasonDeadlineExceeded, "no attempt was made before the deadline and its reserve for escalation"+held.because())
+		return deadLetter(outcome.ReasonDeadlineExceeded, "no attempt was made before the deadline and its reserve for escalation"+held.because())
 	case deadline:
-		return deadLetter(ReasonDeadlineExceeded, "no further attempt fits before the deadline and its reserve for escalation")
+		return deadLetter(outcome.ReasonDeadlineExceeded, "no further attempt fits before the deadline and its reserve for escalation")
 	case made == 0:
 		return deadLetter(held.reason(), "no attempt was made in the time of the schedule"+held.because())
 	case responded:
-		return deadLetter(ReasonAttemptsExhausted, "no further attempt fits in the window of the schedule")
+		return deadLetter(outcome.ReasonAttemptsExhausted, "no further attempt fits in the window of the schedule")
 	}
-	return deadLetter(ReasonEndpointUnreachable, "no response ever came, and no further attempt fits in the window of the schedule")
+	return deadLetter(outcome.ReasonEndpointUnreachable, "no response ever came, and no further attempt fits in the window of the schedule")
 }
 
-func (h Held) reason() ReasonCode {
+func (h Held) reason() outcome.Reason {
 	switch {
 	case h.Ours != "":
-		return ReasonInternalError
+		return outcome.ReasonInternalError
 	case h.Failing != "":
-		return ReasonEndpointFailing
+		return outcome.ReasonEndpointFailing
 	}
-	return ReasonNotAttempted
+	return outcome.ReasonNotAttempted
 }
 
 func (h Held) because() string {
@@ -209,11 +207,11 @@ func (h Held) because() string {
 
 func spent(responded bool) Decision {
 	if responded {
-		return deadLetter(ReasonAttemptsExhausted, "every attempt of the schedule was made")
+		return deadLetter(outcome.ReasonAttemptsExhausted, "every attempt of the schedule was made")
 	}
-	return deadLetter(ReasonEndpointUnreachable, "every attempt of the schedule was made, and no response ever came")
+	return deadLetter(outcome.ReasonEndpointUnreachable, "every attempt of the schedule was made, and no response ever came")
 }
 
-func deadLetter(reason ReasonCode, why string) Decision {
-	return Decision{Verdict: VerdictDeadLetter, Reason: reason, Why: why}
+func deadLetter(reason outcome.Reason, why string) Decision {
+	return Decision{Verdict: outcome.VerdictDeadLetter, Reason: reason, Why: why}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/budget"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/retry"
 )
 
@@ -22,49 +23,49 @@ func urgentBudget(window time.Duration) Budget {
 }
 
 func TestTheOutcomeDecidesTheFate(t *testing.T) {
-	status := func(n int) Facts { return Facts{Outcome: StatusOutcome(n), Status: n, GotResponse: true} }
-	no := func(o Outcome) Facts { return Facts{Outcome: o} }
+	status := func(n int) Facts { return Facts{Outcome: outcome.OfStatus(n), Status: n, GotResponse: true} }
+	no := func(o outcome.Outcome) Facts { return Facts{Outcome: o} }
 	tests := []struct {
 		name    string
 		facts   Facts
-		verdict Verdict
-		reason  ReasonCode
+		verdict outcome.Verdict
+		reason  outcome.Reason
 	}{
-		{"a 200 is delivered", status(200), VerdictDelivered, ""},
-		{"a 201 is delivered", status(201), VerdictDelivered, ""},
-		{"a 204 is delivered", status(204), VerdictDelivered, ""},
-		{"a 299 is delivered", status(299), VerdictDelivered, ""},
-		{"a timeout is tried again", no(OutcomeTimeout), VerdictRetry, ""},
-		{"a refused connection is tried again", no(OutcomeConnectionRefused), VerdictRetry, ""},
-		{"a reset connection is tried again", no(OutcomeConnectionReset), VerdictRetry, ""},
-		{"a DNS failure is tried again", no(OutcomeDNSFailure), VerdictRetry, ""},
-		{"a TLS failure is tried again", no(OutcomeTLSFailure), VerdictRetry, ""},
-		{"any other connection failure is tried again", no(OutcomeConnectionFailed), VerdictRetry, ""},
-		{"an answer that is not HTTP is tried again", no(OutcomeBadResponse), VerdictRetry, ""},
-		{"an attempt cut off by our shutdown is tried again", no(OutcomeInterrupted), VerdictRetry, ""},
-		{"an attempt whose process died is tried again", no(OutcomeUnknown), VerdictRetry, ""},
-		{"a 408 is tried again", status(408), VerdictRetry, ""},
-		{"a 425 is tried again", status(425), VerdictRetry, ""},
-		{"a 429 is tried again", status(429), VerdictRetry, ""},
-		{"a 500 is tried again", status(500), VerdictRetry, ""},
-		{"a 501 is tried again", status(501), VerdictRetry, ""},
-		{"a 503 is tried again", status(503), VerdictRetry, ""},
-		{"a 599 is tried again", status(599), VerdictRetry, ""},
-		{"a status beyond HTTP's range counts as 5xx", status(799), VerdictRetry, ""},
-		{"a status below HTTP's range counts as 5xx", status(42), VerdictRetry, ""},
-		{"a 401 means that the signature was rejected", status(401), VerdictDeadLetter, ReasonSignatureRejected},
-		{"a 403 means that the signature was rejected", status(403), VerdictDeadLetter, ReasonSignatureRejected},
-		{"a 400 is final", status(400), VerdictDeadLetter, ReasonPermanentlyRejected},
-		{"a 404 is final", status(404), VerdictDeadLetter, ReasonPermanentlyRejected},
-		{"a 422 is final", status(422), VerdictDeadLetter, ReasonPermanentlyRejected},
-		{"any other 4xx is final", status(451), VerdictDeadLetter, ReasonPermanentlyRejected},
-		{"a 301 is final and not followed", status(301), VerdictDeadLetter, ReasonPermanentlyRejected},
-		{"a 304 is final", status(304), VerdictDeadLetter, ReasonPermanentlyRejected},
-		{"a 308 is final and not followed", status(308), VerdictDeadLetter, ReasonPermanentlyRejected},
-		{"a 101 is final", status(101), VerdictDeadLetter, ReasonPermanentlyRejected},
-		{"a 103 with nothing after it is final", status(103), VerdictDeadLetter, ReasonPermanentlyRejected},
-		{"a 410 means that the endpoint is gone", status(410), VerdictDeadLetter, ReasonEndpointGone},
-		{"a blocked address is final", no(OutcomeAddressBlocked), VerdictDeadLetter, ReasonAddressBlocked},
+		{"a 200 is delivered", status(200), outcome.VerdictDelivered, ""},
+		{"a 201 is delivered", status(201), outcome.VerdictDelivered, ""},
+		{"a 204 is delivered", status(204), outcome.VerdictDelivered, ""},
+		{"a 299 is delivered", status(299), outcome.VerdictDelivered, ""},
+		{"a timeout is tried again", no(outcome.Timeout), outcome.VerdictRetry, ""},
+		{"a refused connection is tried again", no(outcome.ConnectionRefused), outcome.VerdictRetry, ""},
+		{"a reset connection is tried again", no(outcome.ConnectionReset), outcome.VerdictRetry, ""},
+		{"a DNS failure is tried again", no(outcome.DNSFailure), outcome.VerdictRetry, ""},
+		{"a TLS failure is tried again", no(outcome.TLSFailure), outcome.VerdictRetry, ""},
+		{"any other connection failure is tried again", no(outcome.ConnectionFailed), outcome.VerdictRetry, ""},
+		{"an answer that is not HTTP is tried again", no(outcome.BadResponse), outcome.VerdictRetry, ""},
+		{"an attempt cut off by our shutdown is tried again", no(outcome.Interrupted), outcome.VerdictRetry, ""},
+		{"an attempt whose process died is tried again", no(outcome.Unknown), outcome.VerdictRetry, ""},
+		{"a 408 is tried again", status(408), outcome.VerdictRetry, ""},
+		{"a 425 is tried again", status(425), outcome.VerdictRetry, ""},
+		{"a 429 is tried again", status(429), outcome.VerdictRetry, ""},
+		{"a 500 is tried again", status(500), outcome.VerdictRetry, ""},
+		{"a 501 is tried again", status(501), outcome.VerdictRetry, ""},
+		{"a 503 is tried again", status(503), outcome.VerdictRetry, ""},
+		{"a 599 is tried again", status(599), outcome.VerdictRetry, ""},
+		{"a status beyond HTTP's range counts as 5xx", status(799), outcome.VerdictRetry, ""},
+		{"a status below HTTP's range counts as 5xx", status(42), outcome.VerdictRetry, ""},
+		{"a 401 means that the signature was rejected", status(401), outcome.VerdictDeadLetter, outcome.ReasonSignatureRejected},
+		{"a 403 means that the signature was rejected", status(403), outcome.VerdictDeadLetter, outcome.ReasonSignatureRejected},
+		{"a 400 is final", status(400), outcome.VerdictDeadLetter, outcome.ReasonPermanentlyRejected},
+		{"a 404 is final", status(404), outcome.VerdictDeadLetter, outcome.ReasonPermanentlyRejected},
+		{"a 422 is final", status(422), outcome.VerdictDeadLetter, outcome.ReasonPermanentlyRejected},
+		{"any other 4xx is final", status(451), outcome.VerdictDeadLetter, outcome.ReasonPermanentlyRejected},
+		{"a 301 is final and not followed", status(301), outcome.VerdictDeadLetter, outcome.ReasonPermanentlyRejected},
+		{"a 304 is final", status(304), outcome.VerdictDeadLetter, outcome.ReasonPermanentlyRejected},
+		{"a 308 is final and not followed", status(308), outcome.VerdictDeadLetter, outcome.ReasonPermanentlyRejected},
+		{"a 101 is final", status(101), outcome.VerdictDeadLetter, outcome.ReasonPermanentlyRejected},
+		{"a 103 with nothing after it is final", status(103), outcome.VerdictDeadLetter, outcome.ReasonPermanentlyRejected},
+		{"a 410 means that the endpoint is gone", status(410), outcome.VerdictDeadLetter, outcome.ReasonEndpointGone},
+		{"a blocked address is final", no(outcome.AddressBlocked), outcome.VerdictDeadLetter, outcome.ReasonAddressBlocked},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -75,10 +76,10 @@ func TestTheOutcomeDecidesTheFate(t *testing.T) {
 			if d.Why == "" {
 				t.Error("the decision does not say why")
 			}
-			if got, want := d.DisableEndpoint, tt.reason == ReasonEndpointGone; got != want {
+			if got, want := d.DisableEndpoint, tt.reason == outcome.ReasonEndpointGone; got != want {
 				t.Errorf("DisableEndpoint is %v, want %v", got, want)
 			}
-			if d.RetryAt.IsZero() == (tt.verdict == VerdictRetry) {
+			if d.RetryAt.IsZero() == (tt.verdict == outcome.VerdictRetry) {
 				t.Errorf("RetryAt is %v with verdict %s", d.RetryAt, d.Verdict)
 			}
 		})
@@ -93,12 +94,12 @@ type budgetCase struct {
 	budget Budget
 	now    time.Duration // Since the delivery was owed.
 	wait   time.Duration // Expected wait; 0 when it is a dead letter.
-	reason ReasonCode
+	reason outcome.Reason
 }
 
 func TestTheBudgetEndsTheAttempts(t *testing.T) {
-	timeout := Facts{Outcome: OutcomeTimeout}
-	busy := Facts{Outcome: OutcomeStatusRetryable, Status: 503, GotResponse: true}
+	timeout := Facts{Outcome: outcome.Timeout}
+	busy := Facts{Outcome: outcome.StatusRetryable, Status: 503, GotResponse: true}
 	asked := func(d time.Duration) Facts { f := busy; f.RetryAfter = d; return f }
 	responded := standardBudget()
 	responded.EverResponded = true
@@ -107,22 +108,22 @@ func TestTheBudgetEndsTheAttempts(t *testing.T) {
 	tests := []budgetCase{
 		{"the second attempt comes after five seconds, stretched", timeout, 1, standardBudget(), time.Second, 5500 * time.Millisecond, ""},
 		{"the eighth attempt comes after ten hours, stretched", timeout, 7, standardBudget(), 20 * time.Hour, 11 * time.Hour, ""},
-		{"eight attempts without a response make the endpoint unreachable", timeout, 8, standardBudget(), 28 * time.Hour, 0, ReasonEndpointUnreachable},
-		{"eight attempts with a response in this one are exhausted", busy, 8, standardBudget(), 28 * time.Hour, 0, ReasonAttemptsExhausted},
-		{"eight attempts with a response in an earlier one are exhausted", timeout, 8, responded, 28 * time.Hour, 0, ReasonAttemptsExhausted},
-		{"more attempts than the schedule has are never followed by another", timeout, 80, standardBudget(), 28 * time.Hour, 0, ReasonEndpointUnreachable},
-		{"a retry that would start after 33 hours is not made", timeout, 7, standardBudget(), 23 * time.Hour, 0, ReasonEndpointUnreachable},
-		{"a retry that would start after 33 hours is not made, after a response", busy, 7, standardBudget(), 23 * time.Hour, 0, ReasonAttemptsExhausted},
-		{"a retry that would start exactly at 33 hours is not made", busy, 7, standardBudget(), 22 * time.Hour, 0, ReasonAttemptsExhausted},
+		{"eight attempts without a response make the endpoint unreachable", timeout, 8, standardBudget(), 28 * time.Hour, 0, outcome.ReasonEndpointUnreachable},
+		{"eight attempts with a response in this one are exhausted", busy, 8, standardBudget(), 28 * time.Hour, 0, outcome.ReasonAttemptsExhausted},
+		{"eight attempts with a response in an earlier one are exhausted", timeout, 8, responded, 28 * time.Hour, 0, outcome.ReasonAttemptsExhausted},
+		{"more attempts than the schedule has are never followed by another", timeout, 80, standardBudget(), 28 * time.Hour, 0, outcome.ReasonEndpointUnreachable},
+		{"a retry that would start after 33 hours is not made", timeout, 7, standardBudget(), 23 * time.Hour, 0, outcome.ReasonEndpointUnreachable},
+		{"a retry that would start after 33 hours is not made, after a response", busy, 7, standardBudget(), 23 * time.Hour, 0, outcome.ReasonAttemptsExhausted},
+		{"a retry that would start exactly at 33 hours is not made", busy, 7, standardBudget(), 22 * time.Hour, 0, outcome.ReasonAttemptsExhausted},
 		{"an urgent retry comes within the jitter", timeout, 1, short, time.Second, 500 * time.Millisecond, ""},
 		{"an urgent retry that fits before the reserve is made", timeout, 20, short, 11 * time.Minute, 30 * time.Second, ""},
 		{"an urgent retry is drawn within the time that is left", timeout, 20, short, 12*time.Minute - 30*time.Second, 15 * time.Second, ""},
-		{"an urgent retry that would reach into the reserve is not made", timeout, 20, short, 12*time.Minute - time.Second, 0, ReasonDeadlineExceeded},
-		{"a deadline that was passed ends it", busy, 3, short, time.Hour, 0, ReasonDeadlineExceeded},
+		{"an urgent retry that would reach into the reserve is not made", timeout, 20, short, 12*time.Minute - time.Second, 0, outcome.ReasonDeadlineExceeded},
+		{"a deadline that was passed ends it", busy, 3, short, time.Hour, 0, outcome.ReasonDeadlineExceeded},
 		{"Retry-After sets the earliest next attempt", asked(2 * time.Minute), 1, short, time.Second, 2 * time.Minute, ""},
 		{"a Retry-After below the schedule's wait changes nothing", asked(time.Second), 2, standardBudget(), time.Second, 330 * time.Second, ""},
-		{"a Retry-After beyond the deadline tells the human at once", asked(time.Hour), 1, short, time.Second, 0, ReasonDeadlineExceeded},
-		{"a Retry-After beyond the window ends the attempts", asked(20 * time.Hour), 6, standardBudget(), 14 * time.Hour, 0, ReasonAttemptsExhausted},
+		{"a Retry-After beyond the deadline tells the human at once", asked(time.Hour), 1, short, time.Second, 0, outcome.ReasonDeadlineExceeded},
+		{"a Retry-After beyond the window ends the attempts", asked(20 * time.Hour), 6, standardBudget(), 14 * time.Hour, 0, outcome.ReasonAttemptsExhausted},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { tt.check(t) })
@@ -133,12 +134,12 @@ func (tt budgetCase) check(t *testing.T) {
 	now := owed().Add(tt.now)
 	d := Decide(tt.facts, tt.made, tt.budget, now, half)
 	if tt.wait == 0 {
-		if d.Verdict != VerdictDeadLetter || d.Reason != tt.reason {
+		if d.Verdict != outcome.VerdictDeadLetter || d.Reason != tt.reason {
 			t.Fatalf("got %s %q, want a dead letter with reason %q", d.Verdict, d.Reason, tt.reason)
 		}
 		return
 	}
-	if d.Verdict != VerdictRetry || d.RetryAt.Sub(now) != tt.wait {
+	if d.Verdict != outcome.VerdictRetry || d.RetryAt.Sub(now) != tt.wait {
 		t.Fatalf("got %s %q after %s, want a retry after %s", d.Verdict, d.Reason, d.RetryAt.Sub(now), tt.wait)
 	}
 }
@@ -215,19 +216,19 @@ func TestATaskThatComesTooLateGetsNoAttempt(t *testing.T) {
 		made   int
 		at     time.Duration
 		held   Held
-		reason ReasonCode
+		reason outcome.Reason
 		says   string
 	}{
 		{"before the deadline", urgentBudget(15 * time.Minute), 3, time.Minute, Held{}, "", ""},
-		{"at the deadline less its reserve", urgentBudget(15 * time.Minute), 0, 12 * time.Minute, Held{}, ReasonDeadlineExceeded, "no attempt was made"},
-		{"at the deadline, held", urgentBudget(15 * time.Minute), 0, 12 * time.Minute, Held{Failing: "F"}, ReasonDeadlineExceeded, "escalation: F"},
-		{"at the deadline, after attempts", urgentBudget(15 * time.Minute), 2, 12 * time.Minute, Held{}, ReasonDeadlineExceeded, "no further attempt"},
-		{"after the window, never answered", standardBudget(), 3, 40 * time.Hour, Held{Failing: "F"}, ReasonEndpointUnreachable, "no response ever came"},
-		{"after the window, once answered", responded, 3, 40 * time.Hour, Held{}, ReasonAttemptsExhausted, ""},
-		{"after the window, held by the breaker", standardBudget(), 0, 40 * time.Hour, Held{Failing: "F"}, ReasonEndpointFailing, "no attempt was made in the time of the schedule: F"},
-		{"after the window, held by us", standardBudget(), 0, 40 * time.Hour, Held{Ours: "O", Failing: "F"}, ReasonInternalError, "on our side, O"},
-		{"after the window, and nobody knows why", standardBudget(), 0, 40 * time.Hour, Held{}, ReasonNotAttempted, "no attempt was made in the time of the schedule"},
-		{"with all attempts made", standardBudget(), 8, time.Hour, Held{}, ReasonEndpointUnreachable, ""},
+		{"at the deadline less its reserve", urgentBudget(15 * time.Minute), 0, 12 * time.Minute, Held{}, outcome.ReasonDeadlineExceeded, "no attempt was made"},
+		{"at the deadline, held", urgentBudget(15 * time.Minute), 0, 12 * time.Minute, Held{Failing: "F"}, outcome.ReasonDeadlineExceeded, "escalation: F"},
+		{"at the deadline, after attempts", urgentBudget(15 * time.Minute), 2, 12 * time.Minute, Held{}, outcome.ReasonDeadlineExceeded, "no further attempt"},
+		{"after the window, never answered", standardBudget(), 3, 40 * time.Hour, Held{Failing: "F"}, outcome.ReasonEndpointUnreachable, "no response ever came"},
+		{"after the window, once answered", responded, 3, 40 * time.Hour, Held{}, outcome.ReasonAttemptsExhausted, ""},
+		{"after the window, held by the breaker", standardBudget(), 0, 40 * time.Hour, Held{Failing: "F"}, outcome.ReasonEndpointFailing, "no attempt was made in the time of the schedule: F"},
+		{"after the window, held by us", standardBudget(), 0, 40 * time.Hour, Held{Ours: "O", Failing: "F"}, outcome.ReasonInternalError, "on our side, O"},
+		{"after the window, and nobody knows why", standardBudget(), 0, 40 * time.Hour, Held{}, outcome.ReasonNotAttempted, "no attempt was made in the time of the schedule"},
+		{"with all attempts made", standardBudget(), 8, time.Hour, Held{}, outcome.ReasonEndpointUnreachable, ""},
 		{"with one attempt left", standardBudget(), 7, time.Hour, Held{}, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -240,11 +241,11 @@ func TestATaskThatComesTooLateGetsNoAttempt(t *testing.T) {
 }
 
 func TestADeliveryCanBeGivenUpWithoutAnAttempt(t *testing.T) {
-	for _, reason := range []ReasonCode{
-		ReasonEndpointDisabled, ReasonEndpointDeleted, ReasonInvalidEvent, ReasonPayloadTooLarge, ReasonAddressBlocked,
+	for _, reason := range []outcome.Reason{
+		outcome.ReasonEndpointDisabled, outcome.ReasonEndpointDeleted, outcome.ReasonInvalidEvent, outcome.ReasonPayloadTooLarge, outcome.ReasonAddressBlocked,
 	} {
 		d := Undeliverable(reason)
-		if d.Verdict != VerdictDeadLetter || d.Reason != reason || d.Why == "" || d.DisableEndpoint {
+		if d.Verdict != outcome.VerdictDeadLetter || d.Reason != reason || d.Why == "" || d.DisableEndpoint {
 			t.Errorf("Undeliverable(%s) = %+v", reason, d)
 		}
 	}
@@ -266,8 +267,8 @@ func TestEveryDeliveryEnds(t *testing.T) {
 					t.Fatalf("attempt %d starts at %s, after the budget's end %s", made, now, until)
 				}
 				now = now.Add(time.Duration(rnd() * float64(budget.AttemptTimeout(b, now, 10*time.Second))))
-				d := Decide(Facts{Outcome: OutcomeTimeout}, made, b, now, rnd)
-				if d.Verdict == VerdictDeadLetter {
+				d := Decide(Facts{Outcome: outcome.Timeout}, made, b, now, rnd)
+				if d.Verdict == outcome.VerdictDeadLetter {
 					if d.Reason == "" {
 						t.Fatal("the dead letter has no reason")
 					}

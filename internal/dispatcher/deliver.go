@@ -7,6 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/budget"
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/ids"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/stage"
@@ -127,7 +128,7 @@ func (d *Dispatcher) prospectOf(ctx context.Context, task delivery.Delivery) (p 
 		return p, nil
 	}
 	if over, ok := DecideBefore(p.budget, task.Spent, now, Held{}); !ok {
-		if over.Reason == ReasonNotAttempted || over.Reason == ReasonDeadlineExceeded { // what held it is asked for only then
+		if over.Reason == outcome.ReasonNotAttempted || over.Reason == outcome.ReasonDeadlineExceeded { // what held it is asked for only then
 			over, _ = DecideBefore(p.budget, task.Spent, now, d.heldBy(p.endpoint))
 		}
 		p.over = &over
@@ -193,12 +194,12 @@ func (d *Dispatcher) receiver(ctx context.Context, task delivery.Delivery) (*reg
 		}
 		endpoint, ok = d.view.Get(task.EndpointID)
 	}
-	reason := ReasonCode("")
+	reason := outcome.Reason("")
 	switch {
 	case !ok || endpoint.State == registry.Deleted:
-		reason = ReasonEndpointDeleted
+		reason = outcome.ReasonEndpointDeleted
 	case endpoint.State == registry.Disabled:
-		reason = ReasonEndpointDisabled
+		reason = outcome.ReasonEndpointDisabled
 	default:
 		return endpoint, nil, nil
 	}
@@ -213,7 +214,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	event, err := envelope.Parse(task.Event)
 	if err != nil {
 		at.leave(0)
-		over := Undeliverable(ReasonInvalidEvent)
+		over := Undeliverable(outcome.ReasonInvalidEvent)
 		p.over = &over
 		return d.giveUp(ctx, m, task, p)
 	}
@@ -267,7 +268,7 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	}
 	d.observe(task, endpoint, &r, result)
 	if facts.AboutReceiver() {
-		d.health.Observe(endpoint, result.Class == ClassDelivered)
+		d.health.Observe(endpoint, result.Class == outcome.ClassDelivered)
 	}
 	task.Spent, task.Responded = spent, task.Responded || result.GotResponse
 	task.HeldSince = mine.StartedAt // a replay may take the next number while this attempt runs
@@ -282,7 +283,7 @@ func (d *Dispatcher) try(ctx context.Context, mine claim, r Request) Result {
 		return d.client.Try(ctx, r)
 	}
 	late := Result{StartedAt: time.Now()}
-	late.fail(OutcomeNotSent, neverSent+"the attempt took too long to be claimed")
+	late.fail(outcome.NotSent, neverSent+"the attempt took too long to be claimed")
 	return late
 }
 
@@ -322,11 +323,11 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 	if left := d.mayRun(prior); left > 0 && !predecessor {
 		return stage.Later(left), nil // it may be running still
 	}
-	decision := Decide(Facts{Outcome: OutcomeUnknown}, task.Spent+1, budget, d.clock.Now(), d.o.Random)
+	decision := Decide(Facts{Outcome: outcome.Unknown}, task.Spent+1, budget, d.clock.Now(), d.o.Random)
 	unknown := record.Record{
 		ID: prior.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: task.Tenant, EventID: task.EventID, EndpointID: task.EndpointID,
 		EventType: task.Type, Attempt: number, ReplayID: task.Replay, StartedAt: prior.StartedAt, DeliverBy: task.DeliverBy,
-		Outcome: string(OutcomeUnknown), Class: string(OutcomeUnknown.Class()),
+		Outcome: string(outcome.Unknown), Class: string(outcome.Unknown.Class()),
 		Error: "the dispatcher ended during the attempt: the receiver may or may not have the request",
 		URL:   prior.URL, EndpointRevision: prior.Revision, Dispatcher: prior.Dispatcher, Software: d.o.Software,
 	}

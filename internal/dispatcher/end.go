@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/escalation"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/stage"
@@ -18,15 +19,15 @@ import (
 func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, number int, decision Decision) (stage.Settlement, error) {
 	task.Attempts, task.Turn, task.TurnOf = number, time.Time{}, 0
 	switch decision.Verdict {
-	case VerdictDelivered:
+	case outcome.VerdictDelivered:
 		return stage.Done(), nil
-	case VerdictRetry:
+	case outcome.VerdictRetry:
 		task.Due, task.Wait, task.Repeated = decision.RetryAt, decision.Wait, decision.Repeat
 		if task.Fifo { // it stays at the head
 			return stage.Later(d.waitFor(stage.Message{}, task)), d.heads.store(ctx, task)
 		}
 		return stage.Done(), d.later(ctx, task, endpoint)
-	case VerdictDeadLetter:
+	case outcome.VerdictDeadLetter:
 		if decision.DisableEndpoint && endpoint != nil {
 			if err := d.disable(ctx, endpoint); err != nil {
 				return stage.Settlement{}, err
@@ -45,7 +46,7 @@ func (d *Dispatcher) later(ctx context.Context, task delivery.Delivery, endpoint
 		return err
 	}
 	d.log.Error().Err(err).Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Msg("delivery.not_storable")
-	return d.deadLetter(ctx, task, endpoint, Decision{Verdict: VerdictDeadLetter, Reason: ReasonNotStorable, Why: "what waits for the next attempt can never be stored: " + err.Error()})
+	return d.deadLetter(ctx, task, endpoint, notStorable(err))
 }
 
 // deadLetter puts on record that the delivery ended unfulfilled, and asks for
@@ -82,7 +83,7 @@ func (d *Dispatcher) deadLetter(ctx context.Context, task delivery.Delivery, end
 // disable stops calling an endpoint that said it is gone, unless somebody has
 // changed it since.
 func (d *Dispatcher) disable(ctx context.Context, endpoint *registry.Endpoint) error {
-	err := d.store.DisableUnchanged(ctx, endpoint, registry.ReasonGone, "it answered 410 Gone")
+	err := d.store.DisableUnchanged(ctx, endpoint, outcome.ReasonEndpointGone, "it answered 410 Gone")
 	if errors.Is(err, registry.ErrConflict) || errors.Is(err, registry.ErrNotFound) {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/delivery"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/pkg/envelope"
@@ -128,7 +129,7 @@ func (d *Dispatcher) noteFault(task delivery.Delivery, endpoint *registry.Endpoi
 		d.faults.failed(endpoint, strings.TrimPrefix(res.Err, neverSent))
 		d.metrics.faults.Inc()
 		d.log.Error().Str("event_id", task.EventID).Str("endpoint_id", endpoint.ID).Str("error", res.Err).Msg("attempt.not_made")
-	case res.Outcome != OutcomeNotSent && res.Outcome != OutcomeInterrupted:
+	case res.Outcome != outcome.NotSent && res.Outcome != outcome.Interrupted:
 		d.faults.made(endpoint)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
 
@@ -115,7 +116,7 @@ func TestARequestThatCannotBeMadeIsNoWordAboutTheReceiver(t *testing.T) {
 			req := post("http://"+r.addr, patient)
 			c.alter(&req)
 			res := try(t, newTestClient(t, c.o), req)
-			if res.Outcome != OutcomeNotSent || !res.Fault || res.Outcome.AboutReceiver() || !strings.HasPrefix(res.Err, neverSent) {
+			if res.Outcome != outcome.NotSent || !res.Fault || res.Outcome.AboutReceiver() || !strings.HasPrefix(res.Err, neverSent) {
 				t.Errorf("got %s %s, fault %v", res.Outcome, res.Err, res.Fault)
 			}
 		})
@@ -145,7 +146,7 @@ func TestACancelledAttemptWithoutAConnectionSentNothing(t *testing.T) {
 	c := NewClient(Options{Egress: allow, Resolver: slow})
 	defer c.Close()
 	res := c.Try(ctx, post("http://receiver.example.com/", patient))
-	if res.Outcome != OutcomeNotSent || res.Fault {
+	if res.Outcome != outcome.NotSent || res.Fault {
 		t.Errorf("got %s %s, fault %v", res.Outcome, res.Err, res.Fault)
 	}
 }

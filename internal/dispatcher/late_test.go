@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/waybill-dev/waybill/internal/egress"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/stage"
 )
 
@@ -26,10 +27,10 @@ func TestAnAttemptThatTookTooLongToClaimMakesNoRequest(t *testing.T) {
 	d := &Dispatcher{client: NewClient(Options{Egress: allow}), clock: stage.NewClock(nil, "", nil, zerolog.Nop())}
 	r := Request{URL: server.URL, Body: []byte("{}"), Timeout: 10 * time.Second}
 	late := d.try(t.Context(), claim{began: time.Now().Add(-claimBound - time.Millisecond)}, r)
-	if late.Outcome != OutcomeNotSent || late.Class != ClassRetryable || late.StartedAt.IsZero() || requests.Load() != 0 {
+	if late.Outcome != outcome.NotSent || late.Class != outcome.ClassRetryable || late.StartedAt.IsZero() || requests.Load() != 0 {
 		t.Errorf("got %+v after %d requests", late, requests.Load())
 	}
-	if made := d.try(t.Context(), claim{began: time.Now()}, r); made.Outcome != OutcomeDelivered || requests.Load() != 1 {
+	if made := d.try(t.Context(), claim{began: time.Now()}, r); made.Outcome != outcome.Delivered || requests.Load() != 1 {
 		t.Errorf("got %+v after %d requests", made, requests.Load())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/waybill-dev/waybill/internal/delivery"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/stage"
@@ -62,10 +63,10 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness, 
 		faults: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_requests_not_made_total",
 			Help: "Attempts for which no request could be made for a reason on this side, not the receiver's. The log says which: attempt.not_made."}),
 	}
-	for _, r := range reasons() {
+	for _, r := range outcome.DeadLetters() {
 		m.deadLetters.WithLabelValues(string(r)) // from 0: the first one counts as an increase
 	}
-	for _, o := range outcomes() {
+	for _, o := range outcome.Outcomes() {
 		m.attempts.WithLabelValues(string(o), string(o.Class()))
 	}
 	for _, why := range []string{asideCap, asideRate, asideBreaker, asideKey, asideFault} {
@@ -90,7 +91,7 @@ func (m *metrics) attempted(task delivery.Delivery, r *record.Record, clock *sta
 	for kind, n := range r.Redacted {
 		m.redactions.WithLabelValues(kind).Add(float64(n))
 	}
-	if Outcome(r.Outcome) == OutcomeUnknown {
+	if outcome.Outcome(r.Outcome) == outcome.Unknown {
 		return // nobody knows how long it took
 	}
 	m.duration.Observe(float64(r.DurationUS) / 1e6)
@@ -99,7 +100,7 @@ func (m *metrics) attempted(task delivery.Delivery, r *record.Record, clock *sta
 		which = "later"
 	}
 	m.queueDelay.WithLabelValues(which).Observe(max(0, r.StartedAt.Add(clock.Offset()).Sub(dueOf(task)).Seconds()))
-	if Class(r.Class) != ClassDelivered {
+	if outcome.Class(r.Class) != outcome.ClassDelivered {
 		return
 	}
 	now := clock.Now()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/delivery"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/pkg/envelope"
@@ -47,19 +48,19 @@ type sent struct {
 // setDecision puts a decision on an attempt's record; decisionOf reads it back.
 func setDecision(r *record.Record, d Decision) {
 	r.Decision, r.Reason, r.Detail = string(d.Verdict), string(d.Reason), d.Why
-	if d.Verdict == VerdictRetry {
+	if d.Verdict == outcome.VerdictRetry {
 		r.NextAttemptAt = d.RetryAt.UTC()
 	}
 }
 
 func decisionOf(r record.Record) Decision {
-	return Decision{Verdict: Verdict(r.Decision), RetryAt: r.NextAttemptAt, Reason: ReasonCode(r.Reason), Why: r.Detail,
-		DisableEndpoint: ReasonCode(r.Reason) == ReasonEndpointGone, Repeat: r.Detail == whyRepeat}
+	return Decision{Verdict: outcome.Verdict(r.Decision), RetryAt: r.NextAttemptAt, Reason: outcome.Reason(r.Reason), Why: r.Detail,
+		DisableEndpoint: outcome.Reason(r.Reason) == outcome.ReasonEndpointGone, Repeat: r.Detail == whyRepeat}
 }
 
 // spentBy is what an attempt on record took of its delivery's budget.
 func spentBy(r record.Record) int {
-	if Outcome(r.Outcome) == OutcomeNotSent || r.Detail == whyRepeat {
+	if outcome.Outcome(r.Outcome) == outcome.NotSent || r.Detail == whyRepeat {
 		return 0
 	}
 	return 1

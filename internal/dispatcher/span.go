@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"github.com/waybill-dev/waybill/internal/delivery"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/tracing"
 )
@@ -41,7 +42,7 @@ func endSpan(s *tracing.Span, res Result) {
 	if res.Status > 0 {
 		s.Number("http.response.status_code", res.Status)
 	}
-	if res.Class != ClassDelivered {
+	if res.Class != outcome.ClassDelivered {
 		s.Failed(string(res.Outcome))
 	}
 	s.End()

@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -240,14 +241,14 @@ func (t *Tracker) disable(ctx context.Context, e *registry.Endpoint, s *state) {
 		return
 	}
 	detail := fmt.Sprintf("no success since %s, %s failed", have.FirstFailureAt.UTC().Format(time.RFC3339), counted.Of(have.Failures, "attempt", "attempts"))
-	err = t.o.Store.DisableUnchanged(ctx, e, registry.ReasonSustainedFailure, detail)
+	err = t.o.Store.DisableUnchanged(ctx, e, outcome.ReasonSustainedFailure, detail)
 	if err != nil {
 		if !errors.Is(err, registry.ErrConflict) && !errors.Is(err, registry.ErrNotFound) {
 			t.o.Log.Warn().Err(err).Str("endpoint_id", e.ID).Msg("endpoint.not_disabled")
 		}
 		return
 	}
-	t.o.Log.Warn().Str("tenant", e.Tenant).Str("endpoint_id", e.ID).Str("reason", registry.ReasonSustainedFailure).Str("detail", detail).Msg("endpoint.disabled")
+	t.o.Log.Warn().Str("tenant", e.Tenant).Str("endpoint_id", e.ID).Str("reason", string(outcome.ReasonSustainedFailure)).Str("detail", detail).Msg("endpoint.disabled")
 	t.mu.Lock()
 	s.disabled = e.Revision
 	t.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/endpointhealth"
 	"github.com/waybill-dev/waybill/internal/ids"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/testkit"
 	"github.com/waybill-dev/waybill/pkg/envelope"
@@ -163,7 +164,7 @@ func TestAnEndpointWithoutSuccessForItsTimeIsDisabledAlsoAcrossRestarts(t *testi
 	// More than once: what is observed while a write is under way is only counted.
 	s.eventually("it is disabled", func() bool { second.Observe(e, false); return s.state(e.ID).State == registry.Disabled })
 	now := s.state(e.ID)
-	if now.UpdatedBy != registry.ActorWaybill || now.Change != "disabled" || now.Reason != registry.ReasonSustainedFailure || now.Revision != 2 || now.StateReason == "" {
+	if now.UpdatedBy != registry.ActorWaybill || now.Change != "disabled" || now.Reason != string(outcome.ReasonSustainedFailure) || now.Revision != 2 || now.StateReason == "" {
 		t.Errorf("%+v", now)
 	}
 	s.eventually("its failures are forgotten", func() bool { return !s.failing(e.ID) })

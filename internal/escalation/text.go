@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/channel"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 )
 
@@ -18,40 +19,10 @@ const (
 	counted = 5
 )
 
-// sentences say what a reason means, for people.
-var sentences = map[string]string{
-	"endpoint_unreachable": "no answer to any attempt is on record",
-	"attempts_exhausted":   "the endpoint answered, and no attempt is on record as accepted",
-	"endpoint_failing":     "no attempt was made, because the endpoint kept failing",
-	"internal_error":       "no attempt was made: the failure is on Waybill's side",
-	"not_attempted":        "no attempt was made before its time was over",
-	"signature_rejected":   "the endpoint answered 401 or 403: it did not take the signature or credentials",
-	"permanently_rejected": "the endpoint rejected it for good",
-	"endpoint_gone":        "the endpoint said it is gone (410), and was disabled",
-	"address_blocked":      "the endpoint's address may not be called",
-	"deadline_exceeded":    "the time for attempts ran out",
-	"endpoint_disabled":    "the endpoint is disabled",
-	"endpoint_deleted":     "the endpoint was deleted",
-	"invalid_event":        "the event is not valid",
-	"payload_too_large":    "the event is too large",
-	"not_storable":         "the NATS server can never store what follows from the event, such as for its size",
-	"subject_mismatch":     "the event does not agree with the subject it was published on",
-	"id_mismatch":          "the event's id differs from its Nats-Msg-Id",
-	"id_in_use":            "a different event has this id",
-	"unsupported_header":   "the message has a header that producers cannot use",
-}
-
-func sentence(reason string) string {
-	if s, ok := sentences[reason]; ok {
-		return s
-	}
-	return reason
-}
-
 // explained is a reason with what it means.
 func explained(reason string) string {
-	if s, ok := sentences[reason]; ok {
-		return reason + ": " + s
+	if r := outcome.Reason(reason); r.Known() {
+		return reason + ": " + r.Sentence()
 	}
 	return reason
 }
@@ -248,7 +219,7 @@ func describe(b *strings.Builder, t Trouble) {
 		return
 	}
 	if t.Kind == record.EventRejected {
-		fmt.Fprintf(b, "Event %s, type %s, of tenant %s was rejected: %s. Nobody gets it.\n", orUnknown(t.EventID), orUnknown(t.EventType), t.Tenant, sentence(t.Reason))
+		fmt.Fprintf(b, "Event %s, type %s, of tenant %s was rejected: %s. Nobody gets it.\n", orUnknown(t.EventID), orUnknown(t.EventType), t.Tenant, outcome.Reason(t.Reason).Sentence())
 	} else {
 		fmt.Fprintf(b, "Event %s, type %s, of tenant %s was owed to endpoint %s and was not delivered.\n", t.EventID, orUnknown(t.EventType), t.Tenant, receiver(t))
 		attempts := fmt.Sprintf("after %d attempts", t.Attempts)
@@ -258,7 +229,7 @@ func describe(b *strings.Builder, t Trouble) {
 		case 1:
 			attempts = "after one attempt"
 		}
-		fmt.Fprintf(b, "Why: %s (%s, %s).\n", sentence(t.Reason), t.Reason, attempts)
+		fmt.Fprintf(b, "Why: %s (%s, %s).\n", outcome.Reason(t.Reason).Sentence(), t.Reason, attempts)
 		if t.Why != "" {
 			fmt.Fprintf(b, "On record: %s.\n", t.Why)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/escalation"
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 // fixPause is the pause before a channel that refuses for good is tried again
@@ -48,14 +49,14 @@ type actor struct {
 	known   map[uint64]struct{} // revisions that have joined
 	acked   *acknowledgement
 	wake    chan struct{}
-	results chan outcome
+	results chan tried
 	stored  chan struct{} // one for each result whose records are stored
 	gone    chan struct{} // closed when run has returned
 }
 
 func newActor(s *session, g *group, doc *escalation.Incident, revision uint64) *actor {
 	return &actor{s: s, group: g, id: doc.ID, doc: doc, revision: revision, inLane: map[string]bool{}, known: map[uint64]struct{}{}, wake: make(chan struct{}, 1),
-		results: make(chan outcome, 2*laneWidth), stored: make(chan struct{}), gone: make(chan struct{})}
+		results: make(chan tried, 2*laneWidth), stored: make(chan struct{}), gone: make(chan struct{})}
 }
 
 // join adds a trouble that is stored as part of the incident.
@@ -294,7 +295,7 @@ func (a *actor) job(name string, r *escalation.Reach, now time.Time) *job {
 }
 
 // result takes in what came of a try.
-func (a *actor) result(o outcome, now time.Time) {
+func (a *actor) result(o tried, now time.Time) {
 	a.unrecorded++
 	a.inLane[o.job.channel] = false
 	r := a.doc.Reach[o.job.channel]
@@ -314,15 +315,15 @@ func (a *actor) result(o outcome, now time.Time) {
 	if r.Message != o.job.number {
 		return // another message has taken its place
 	}
-	r.Tries, r.Outcome, r.Error, r.Status = o.job.try, o.result.Outcome, o.result.Error, o.result.Status
+	r.Tries, r.Outcome, r.Error, r.Status = o.job.try, string(o.result.Outcome), o.result.Error, o.result.Status
 	switch {
 	case o.result.Told():
 		r.Active = false
 	case o.job.channel == escalation.Nobody:
 		r.Active, a.doc.Alerted = false, max(a.doc.Alerted, o.job.to)
-	case o.result.Class == channel.Terminal && a.doc.Told() >= o.job.to:
+	case o.result.Class == outcome.ClassTerminal && a.doc.Told() >= o.job.to:
 		r.Active = false
-	case o.result.Class == channel.Terminal:
+	case o.result.Class == outcome.ClassTerminal:
 		r.TryAt = now.Add(fixPause).UTC()
 	default:
 		r.TryAt = now.Add(escalation.RetryIn(r.Failures, o.job.tellBy, now, o.result.RetryAfter, a.s.o.Random())).UTC()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/escalation"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 )
 
@@ -80,7 +81,7 @@ func (a *actor) endExpired(ctx context.Context) error {
 	for _, m := range untold {
 		r := record.Record{ID: record.EscalationID(a.id, "", 0, m.ID), Kind: record.Escalation, At: a.doc.EndedAt, Tenant: m.Tenant,
 			EventID: m.EventID, EndpointID: m.EndpointID, EventType: m.EventType, ReplayID: m.ReplayID, DeliverBy: m.DeliverBy, Reason: m.Reason,
-			Action: "expire", Outcome: "expired", Class: string(channel.Terminal), Error: "nobody could be told before the incident's longest time was over",
+			Action: "expire", Outcome: string(outcome.Expired), Class: string(outcome.ClassTerminal), Error: "nobody could be told before the incident's longest time was over",
 			IncidentID: a.id, EscalationPolicy: a.doc.Policy.Name, Dispatcher: a.s.o.Name, Software: a.s.o.Software}
 		msg, err := r.Message()
 		if err != nil {
@@ -134,8 +135,8 @@ func (a *actor) resolveDue(now time.Time) (at time.Time, left bool) {
 }
 
 // resolved takes in what came of asking a channel to close.
-func (a *actor) resolved(o outcome, r *escalation.Reach, now time.Time) {
+func (a *actor) resolved(o tried, r *escalation.Reach, now time.Time) {
 	r.Tries = o.job.try
-	r.Resolved = o.result.Class != channel.Retryable || r.Tries >= resolveTries
+	r.Resolved = o.result.Class != outcome.ClassRetryable || r.Tries >= resolveTries
 	r.TryAt = now.Add(escalation.RetryIn(r.Tries, o.job.tellBy, now, o.result.RetryAfter, a.s.o.Random())).UTC()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/escalation"
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 // laneWidth is how many messages are under way on one channel at once: a
@@ -32,8 +33,8 @@ type job struct {
 	tried   time.Time
 }
 
-// outcome is what came of a job.
-type outcome struct {
+// tried is what came of a job.
+type tried struct {
 	job    *job
 	result channel.Result
 }
@@ -121,7 +122,7 @@ func (s *session) tell(j *job) {
 	}
 	r := s.send(j)
 	select {
-	case j.a.results <- outcome{j, r}:
+	case j.a.results <- tried{j, r}:
 	case <-j.a.gone: // over meanwhile: the try is on record all the same
 	}
 	// Beside the lane: while LEDGER is full or away, people are still told.
@@ -142,12 +143,12 @@ func (s *session) send(j *job) channel.Result {
 	}
 	c, ok := s.channels.Get(j.channel)
 	if !ok {
-		return channel.Result{Class: channel.Terminal, Outcome: "misconfigured", StartedAt: j.tried.UTC(),
+		return channel.Result{Class: outcome.ClassTerminal, Outcome: outcome.Misconfigured, StartedAt: j.tried.UTC(),
 			Error: "there is no channel " + j.channel + "; make it with: waybill channel create"}
 	}
 	c, err := c.Open(s.o.Keys)
 	if err != nil {
-		return channel.Result{Class: channel.Terminal, Outcome: "misconfigured", StartedAt: j.tried.UTC(), Error: err.Error()}
+		return channel.Result{Class: outcome.ClassTerminal, Outcome: outcome.Misconfigured, StartedAt: j.tried.UTC(), Error: err.Error()}
 	}
 	ctx := context.Background()
 	if left := time.Until(j.tellBy); left > 0 && j.first {

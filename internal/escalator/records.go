@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/escalation"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -33,7 +34,7 @@ func (s *session) record(ctx context.Context, j *job, r channel.Result) {
 			Kind: record.Escalation, At: r.StartedAt.Add(r.Duration), Tenant: m.Tenant, EventID: m.EventID, EndpointID: m.EndpointID,
 			EventType: m.EventType, ReplayID: m.ReplayID, DeliverBy: m.DeliverBy, Reason: m.Reason,
 			Action: actionOf(j), Attempt: j.try, StartedAt: r.StartedAt, DurationUS: r.Duration.Microseconds(), Status: r.Status,
-			Outcome: r.Outcome, Class: string(r.Class), Error: r.Error, URL: address,
+			Outcome: string(r.Outcome), Class: string(r.Class), Error: r.Error, URL: address,
 			IncidentID: j.a.id, MessageID: j.message.ID, EscalationPolicy: j.policy, Step: j.step, Channel: j.channel, ChannelKind: kind,
 			Dispatcher: s.o.Name, Software: s.o.Software,
 		}
@@ -84,7 +85,7 @@ func (s *session) publish(ctx context.Context, msgs []*nats.Msg) {
 // observe writes the one line and the metrics of a try.
 func (s *session) observe(j *job, r channel.Result) {
 	kind, address := s.kindOf(j.channel)
-	s.metrics.tries.WithLabelValues(kind, r.Outcome).Inc()
+	s.metrics.tries.WithLabelValues(kind, string(r.Outcome)).Inc()
 	first := j.members[0]
 	if r.Told() && j.first {
 		s.metrics.told.Observe(r.StartedAt.Add(r.Duration).Sub(first.At).Seconds())
@@ -95,14 +96,14 @@ func (s *session) observe(j *job, r channel.Result) {
 	}
 	e.Str("incident_id", j.a.id).Str("message_id", j.message.ID).Str("tenant", first.Tenant).Str("channel", j.channel).Str("channel_kind", kind).
 		Str("address", address).Int("step", j.step).Int("try", j.try).Str("action", actionOf(j)).Int("dead_letters", len(j.members)).
-		Str("outcome", r.Outcome).Str("class", string(r.Class)).Int("status", r.Status).Int64("duration_us", r.Duration.Microseconds()).
+		Str("outcome", string(r.Outcome)).Str("class", string(r.Class)).Int("status", r.Status).Int64("duration_us", r.Duration.Microseconds()).
 		Str("error", r.Error).Time("tell_by", j.tellBy).Msg("escalation")
 }
 
 // alert is the try that reaches nobody: it says so on every way there is.
 func (s *session) alert(j *job) channel.Result {
 	first := j.members[0]
-	r := channel.Result{Class: channel.Terminal, Outcome: "nobody_told", StartedAt: time.Now().UTC(),
+	r := channel.Result{Class: outcome.ClassTerminal, Outcome: outcome.NobodyTold, StartedAt: time.Now().UTC(),
 		Error: "no policy names anybody to tell; make one with: waybill escalation-policy create"}
 	if j.step == 0 {
 		r.Error = "no channel of the policy could tell anybody in time; see: waybill escalation show " + j.a.id

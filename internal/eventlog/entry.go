@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/ids"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -91,15 +92,15 @@ func Prepare(d Draft, limit int, now time.Time) (Entry, error) {
 func (e *Entry) compare(d Draft) error {
 	switch {
 	case e.Event.Type != d.Type:
-		return &MismatchError{ReasonSubjectMismatch, "type",
+		return &MismatchError{outcome.ReasonSubjectMismatch, "type",
 			fmt.Sprintf("the subject says type %.128s, the event says %s; publish to %s", d.Type, e.Event.Type, streams.EventSubject(d.Tenant, e.Event.Type))}
 	case d.MsgID == "":
 		return nil
 	case e.Event.ID != "" && e.Event.ID != d.MsgID:
-		return &MismatchError{ReasonIDMismatch, "id", "the header Nats-Msg-Id differs from the event's id; give both the same id"}
+		return &MismatchError{outcome.ReasonIDMismatch, "id", "the header Nats-Msg-Id differs from the event's id; give both the same id"}
 	}
 	if err := envelope.ValidateID(d.MsgID); err != nil {
-		return &MismatchError{ReasonIDMismatch, "id", "the header Nats-Msg-Id is no event id: " + err.Error()}
+		return &MismatchError{outcome.ReasonIDMismatch, "id", "the header Nats-Msg-Id is no event id: " + err.Error()}
 	}
 	e.Event.ID = d.MsgID
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -27,7 +28,10 @@ const markRoom = 16 << 10
 const maxSubject = 300
 
 // MismatchError says that an event and the message that it came in do not agree.
-type MismatchError struct{ Reason, Field, Detail string }
+type MismatchError struct {
+	Reason        outcome.Reason
+	Field, Detail string
+}
 
 func (e *MismatchError) Error() string { return e.Field + ": " + e.Detail }
 
@@ -42,9 +46,9 @@ func (e *InUseError) Error() string {
 // Refusal is an event that was refused, on its way into EVENTS: from there
 // fanout puts it on record and has people told of it.
 type Refusal struct {
-	Reason string `json:"reason"`
-	Field  string `json:"field,omitempty"`
-	Detail string `json:"detail"`
+	Reason outcome.Reason `json:"reason"`
+	Field  string         `json:"field,omitempty"`
+	Detail string         `json:"detail"`
 	// Subject is where it was published, ID what its header Nats-Msg-Id said.
 	Subject string `json:"subject"`
 	ID      string `json:"id,omitempty"`
@@ -55,22 +59,22 @@ type Refusal struct {
 
 // ReasonOf is the reason and the field of an error that refuses an event; ok is
 // false for one that does not, such as that NATS is away.
-func ReasonOf(err error) (reason, field string, ok bool) {
+func ReasonOf(err error) (reason outcome.Reason, field string, ok bool) {
 	var invalid *envelope.FieldError
 	var large *TooLargeError
 	var mismatch *MismatchError
 	var inUse *InUseError
 	switch {
 	case errors.As(err, &invalid) && invalid.Field == "tenant":
-		return ReasonSubjectMismatch, "tenant", true
+		return outcome.ReasonSubjectMismatch, "tenant", true
 	case errors.As(err, &invalid):
-		return ReasonInvalidEvent, invalid.Field, true
+		return outcome.ReasonInvalidEvent, invalid.Field, true
 	case errors.As(err, &large):
-		return ReasonPayloadTooLarge, "", true
+		return outcome.ReasonPayloadTooLarge, "", true
 	case errors.As(err, &mismatch):
 		return mismatch.Reason, mismatch.Field, true
 	case errors.As(err, &inUse):
-		return ReasonIDInUse, "id", true
+		return outcome.ReasonIDInUse, "id", true
 	}
 	return "", "", false
 }
@@ -83,7 +87,7 @@ func RefusalOf(m *nats.Msg, err error) Refusal {
 	if r.noMsgID = id == ""; envelope.ValidateID(id) == nil {
 		r.ID = id
 	}
-	if r.Reason == ReasonPayloadTooLarge {
+	if r.Reason == outcome.ReasonPayloadTooLarge {
 		r.body = nil // nobody reads it
 	}
 	return r
@@ -160,7 +164,7 @@ func Refused(h nats.Header) (r Refusal, ok bool) {
 		return Refusal{}, false
 	}
 	if err := json.Unmarshal([]byte(mark), &r); err != nil || r.Reason == "" {
-		r = Refusal{Reason: ReasonInvalidEvent, Detail: "event: the mark of its refusal cannot be read"}
+		r = Refusal{Reason: outcome.ReasonInvalidEvent, Detail: "event: the mark of its refusal cannot be read"}
 	}
 	return r, true
 }
@@ -184,10 +188,10 @@ func ReadMessage(m *nats.Msg) (Draft, error) {
 		err = envelope.ValidateTenant(tenant)
 	}
 	if err != nil {
-		return Draft{}, &MismatchError{ReasonSubjectMismatch, "subject", clip(err.Error(), maxSubject)}
+		return Draft{}, &MismatchError{outcome.ReasonSubjectMismatch, "subject", clip(err.Error(), maxSubject)}
 	}
 	if name := unsupported(m.Header); name != "" {
-		return Draft{}, &MismatchError{ReasonUnsupportedHeader, name, "a producer cannot use this header here; leave it out"}
+		return Draft{}, &MismatchError{outcome.ReasonUnsupportedHeader, name, "a producer cannot use this header here; leave it out"}
 	}
 	return Draft{Tenant: tenant, Raw: m.Data, Trace: TraceIn(m.Header), FromNATS: true, Type: eventType,
 		MsgID: m.Header.Get(jetstream.MsgIDHeader)}, nil

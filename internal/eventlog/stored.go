@@ -7,29 +7,18 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
 )
 
-// Reason codes of a Rejection. They are the ledger's and never change.
-const (
-	ReasonInvalidEvent    = "invalid_event"
-	ReasonPayloadTooLarge = "payload_too_large"
-	ReasonSubjectMismatch = "subject_mismatch"
-	ReasonIDMismatch      = "id_mismatch"
-	// ReasonUnsupportedHeader is that of a message that ingest did not take.
-	ReasonUnsupportedHeader = "unsupported_header"
-	// ReasonIDInUse is that of an event whose id belongs to another one.
-	ReasonIDInUse = "id_in_use"
-)
-
 // Rejection says why a message that EVENTS holds is no event.
 type Rejection struct {
-	Reason string
+	Reason outcome.Reason
 	Err    error
 }
 
-func (r *Rejection) Error() string { return r.Reason + ": " + r.Err.Error() }
+func (r *Rejection) Error() string { return string(r.Reason) + ": " + r.Err.Error() }
 
 func (r *Rejection) Unwrap() error { return r.Err }
 
@@ -45,20 +34,20 @@ func Parse(subject string, header nats.Header, body []byte) (tenant string, e en
 		err = envelope.ValidateTenant(tenant)
 	}
 	if err != nil {
-		return "", e, &Rejection{ReasonSubjectMismatch, err}
+		return "", e, &Rejection{outcome.ReasonSubjectMismatch, err}
 	}
 	if len(body) > envelope.MaxEventBytes {
-		return tenant, e, &Rejection{ReasonPayloadTooLarge, fmt.Errorf("the event has %d bytes; at most %d", len(body), envelope.MaxEventBytes)}
+		return tenant, e, &Rejection{outcome.ReasonPayloadTooLarge, fmt.Errorf("the event has %d bytes; at most %d", len(body), envelope.MaxEventBytes)}
 	}
 	e, err = envelope.Parse(body)
 	if err != nil {
-		return tenant, envelope.Event{}, &Rejection{ReasonInvalidEvent, err}
+		return tenant, envelope.Event{}, &Rejection{outcome.ReasonInvalidEvent, err}
 	}
 	if e.Type != eventType {
-		return tenant, e, &Rejection{ReasonSubjectMismatch, fmt.Errorf("the subject says type %s, the event says %s", eventType, e.Type)}
+		return tenant, e, &Rejection{outcome.ReasonSubjectMismatch, fmt.Errorf("the subject says type %s, the event says %s", eventType, e.Type)}
 	}
 	if id := header.Get(nats.MsgIdHdr); id != "" && !streams.IsEventMsgID(id, tenant, e.ID) {
-		return tenant, e, &Rejection{ReasonIDMismatch, fmt.Errorf("the header %s differs from the event's id", nats.MsgIdHdr)}
+		return tenant, e, &Rejection{outcome.ReasonIDMismatch, fmt.Errorf("the header %s differs from the event's id", nats.MsgIdHdr)}
 	}
 	return tenant, e, nil
 }

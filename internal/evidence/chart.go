@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 )
 
@@ -172,7 +173,7 @@ func markOf(f *Fact) mark {
 	case record.DeliveryDeadLetter, record.DeliveryCancelled:
 		return mark{Shape: "square", Class: "m-bad", Y: recordY}
 	case record.Escalation:
-		if f.Outcome == "delivered" {
+		if f.Outcome == string(outcome.Delivered) {
 			return mark{Shape: "diamond", Class: "m-good", Y: recordY}
 		}
 		return mark{Shape: "diamond", Class: "m-bad", Y: recordY}

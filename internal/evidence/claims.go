@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -190,7 +191,7 @@ func endClaim(x *Fact) string {
 }
 
 func escalationClaim(x *Fact) string {
-	if x.Outcome == "handed_over" { // no try to tell anybody
+	if x.Outcome == string(outcome.HandedOver) { // no try to tell anybody
 		return fmt.Sprintf("The watchdog found at %s that nobody had been told yet, and asked the escalator to.", moment(x.At))
 	}
 	where := prefixed(" on channel ", x.Channel)
@@ -210,7 +211,7 @@ func signedAndSent(x *Fact) string {
 }
 
 func told(x *Fact) string {
-	if x.Outcome == "delivered" {
+	if x.Outcome == string(outcome.Delivered) {
 		return "told"
 	}
 	return "not told"

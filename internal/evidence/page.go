@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/paper"
 	"github.com/waybill-dev/waybill/internal/text"
 )
@@ -184,11 +185,11 @@ func deliveryOf(d *Delivery, n int) deliveryView {
 	}
 	for _, a := range d.Attempts {
 		v.Attempts = append(v.Attempts, attemptOf(&a))
-		if a.Class == "delivered" {
+		if a.Class == string(outcome.ClassDelivered) {
 			v.Ended = stamp(a.At)
 		}
 	}
-	if n := len(d.Ends); n > 0 && d.State != "delivered" && d.State != "pending" {
+	if n := len(d.Ends); n > 0 && d.State != outcome.StateDelivered && d.State != outcome.StatePending {
 		v.Ended = stamp(d.Ends[n-1].At)
 	}
 	v.Lists = lists(
@@ -201,9 +202,9 @@ func deliveryOf(d *Delivery, n int) deliveryView {
 
 func stateClass(state string) string {
 	switch state {
-	case "delivered":
+	case outcome.StateDelivered:
 		return "good"
-	case "dead_lettered":
+	case outcome.StateDeadLettered:
 		return "bad"
 	}
 	return "warn"
@@ -239,9 +240,9 @@ func attemptOf(a *Fact) attemptView {
 
 func attemptClass(a *Fact) string {
 	switch {
-	case a.Class == "delivered":
+	case a.Class == string(outcome.ClassDelivered):
 		return "good"
-	case a.Outcome == "unknown" || a.Outcome == "":
+	case a.Outcome == string(outcome.Unknown) || a.Outcome == "":
 		return "warn"
 	}
 	return "bad"

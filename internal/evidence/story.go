@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/counted"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 )
 
@@ -109,7 +110,7 @@ func (d *Delivery) conclude() {
 	slices.SortStableFunc(d.Attempts, func(a, b Fact) int {
 		return cmp.Or(cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Idx, b.Idx))
 	})
-	d.State = "pending"
+	d.State = outcome.StatePending
 	var turn uint64
 	for _, o := range d.Owed {
 		turn = o.Idx
@@ -119,9 +120,9 @@ func (d *Delivery) conclude() {
 	}
 	for _, e := range d.Ends {
 		if e.Idx >= turn {
-			d.State, d.Reason = "dead_lettered", e.Reason
+			d.State, d.Reason = outcome.StateDeadLettered, e.Reason
 			if e.Kind == record.DeliveryCancelled {
-				d.State = "cancelled"
+				d.State = outcome.StateCancelled
 			}
 		}
 	}
@@ -137,8 +138,8 @@ func (d *Delivery) conclude() {
 		if a.URL != "" {
 			d.URL = a.URL
 		}
-		if a.Class == "delivered" {
-			d.State, d.Reason = "delivered", ""
+		if a.Class == string(outcome.ClassDelivered) {
+			d.State, d.Reason = outcome.StateDelivered, ""
 		}
 	}
 	for n := last + 1; n <= made && len(d.Missing) < maxMissing; n++ {
@@ -216,7 +217,7 @@ func (d *Delivery) gaps() []string {
 		say("What became of %s to %s: it was made, and no record of it is in this file.", numbers("attempt", d.Missing), d.EndpointID)
 	}
 	for _, a := range d.Attempts {
-		if a.Outcome == "unknown" {
+		if a.Outcome == string(outcome.Unknown) {
 			say("How attempt %d to %s ended: the process died during it, and the receiver may or may not have the request.", a.Attempt, d.EndpointID)
 		}
 	}

@@ -8,20 +8,13 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/eventlog"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
-)
-
-// Reason codes of unmatched events and duplicates. They are the ledger's and never
-// change. Those of rejected events are eventlog's.
-const (
-	ReasonNoSubscription  = "no_subscription"
-	ReasonEndpointUnknown = "endpoint_unknown"
-	reasonDuplicate       = "duplicate"
 )
 
 // expansion is what one event becomes: its record, the records of what is owed
@@ -73,21 +66,21 @@ func Expand(m stage.Message, r reading, owner *eventlog.Owner, endpoints matcher
 // same event again, or another one that nobody may get under this id.
 func repeated(m stage.Message, tenant string, e envelope.Event, owner *eventlog.Owner, now time.Time) expansion {
 	if !eventlog.ContentOf(m.Subject, m.Header, e).Same(owner.Content()) {
-		return rejected(m, tenant, e, eventlog.ReasonIDInUse, fmt.Errorf(
+		return rejected(m, tenant, e, outcome.ReasonIDInUse, fmt.Errorf(
 			"the id belongs to another event, stored before it as number %d; publish this one under an id of its own", owner.Seq), now)
 	}
 	first := eventRecord(record.EventDuplicate, m, tenant, e, now)
-	first.Reason, first.Detail = reasonDuplicate, fmt.Sprintf("the same event is stored as number %d; nothing more is owed", owner.Seq)
+	first.Reason, first.Detail = string(outcome.ReasonDuplicate), fmt.Sprintf("the same event is stored as number %d; nothing more is owed", owner.Seq)
 	return expansion{records: []record.Record{first}}
 }
 
-func rejected(m stage.Message, tenant string, e envelope.Event, reason string, why error, now time.Time) expansion {
+func rejected(m stage.Message, tenant string, e envelope.Event, reason outcome.Reason, why error, now time.Time) expansion {
 	r := eventRecord(record.EventRejected, m, tenant, e, now)
 	subject := m.Subject
 	if by, ok := eventlog.Refused(m.Header); ok {
 		subject = by.Subject // where its producer published it
 	}
-	r.Reason, r.Detail, r.NATSSubject = reason, clip(safe(why), 500), clip(subject, 300)
+	r.Reason, r.Detail, r.NATSSubject = string(reason), clip(safe(why), 500), clip(subject, 300)
 	return expansion{records: []record.Record{r}}
 }
 
@@ -98,16 +91,16 @@ func safe(why error) string {
 }
 
 func accepted(m stage.Message, tenant string, e envelope.Event, endpoints matcher, now time.Time) expansion {
-	matched, reason := endpoints.Match(tenant, e.Type), ReasonNoSubscription
+	matched, reason := endpoints.Match(tenant, e.Type), outcome.ReasonNoSubscription
 	if only := m.Header.Get(streams.HeaderOnlyEndpoint); only != "" {
-		matched, reason = nil, ReasonEndpointUnknown
+		matched, reason = nil, outcome.ReasonEndpointUnknown
 		if ep, ok := endpoints.Get(only); ok && ep.Tenant == tenant && ep.State == registry.Enabled {
 			matched = []*registry.Endpoint{ep}
 		}
 	}
 	if len(matched) == 0 {
 		first := eventRecord(record.EventUnmatched, m, tenant, e, now)
-		first.Reason = reason
+		first.Reason = string(reason)
 		return expansion{records: []record.Record{first}}
 	}
 	return owed(m, tenant, e, matched, endpoints.EventTypes(tenant, e.Type), now)

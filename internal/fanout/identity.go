@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/waybill-dev/waybill/internal/eventlog"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/pkg/envelope"
@@ -37,7 +38,7 @@ func (f *Fanout) owner(ctx context.Context, m stage.Message, r reading) (*eventl
 // disown keeps it of an event whose id is in use: see eventlog.Log.Disown. It is
 // kept before the event is acknowledged: after a crash, again.
 func (f *Fanout) disown(ctx context.Context, m stage.Message, first record.Record) error {
-	if first.Kind != record.EventRejected || first.Reason != eventlog.ReasonIDInUse {
+	if first.Kind != record.EventRejected || first.Reason != string(outcome.ReasonIDInUse) {
 		return nil
 	}
 	if _, refused := eventlog.Refused(m.Header); refused {

@@ -8,15 +8,11 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/waybill-dev/waybill/internal/escalation"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/stage"
 	"github.com/waybill-dev/waybill/streams"
 )
-
-// ReasonNotStorable is of an event or a delivery of which the NATS server can never
-// store what follows from it, such as for its size. It is the ledger's and never
-// changes.
-const ReasonNotStorable = "not_storable"
 
 // decide puts on record what becomes of an event, and returns what stands. Where
 // that can never be stored, the event is rejected with that for a reason, and
@@ -29,7 +25,7 @@ func (f *Fanout) decide(ctx context.Context, m stage.Message, r reading, x *expa
 		return first, mine, err
 	}
 	f.log.Error().Err(err).Str("subject", m.Subject).Msg("event.not_storable")
-	*x = rejected(m, x.records[0].Tenant, r.event, ReasonNotStorable, err, time.Now())
+	*x = rejected(m, x.records[0].Tenant, r.event, outcome.ReasonNotStorable, err, time.Now())
 	return f.state(ctx, x.records[0], m.HeldSince())
 }
 
@@ -57,7 +53,7 @@ func (f *Fanout) hand(ctx context.Context, msgs []*nats.Msg) error {
 func (f *Fanout) undeliverable(ctx context.Context, m *nats.Msg, why error) error {
 	r := record.Record{Kind: record.DeliveryDeadLetter, At: time.Now(), Tenant: m.Header.Get(streams.HeaderTenant), EventID: m.Header.Get(streams.HeaderEvent),
 		EndpointID: m.Header.Get(streams.HeaderEndpoint), EventType: m.Header.Get(streams.HeaderType), ReplayID: m.Header.Get(streams.HeaderReplay),
-		Reason: ReasonNotStorable, Detail: clip(safe(why), 500)}
+		Reason: string(outcome.ReasonNotStorable), Detail: clip(safe(why), 500)}
 	r.ID = record.EndID(r.Kind, r.EventID, r.EndpointID, r.ReplayID)
 	end, err := r.Message()
 	if err != nil {

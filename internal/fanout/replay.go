@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/eventlog"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/replay"
@@ -112,16 +113,16 @@ func expandReplay(req replay.Request, event []byte, gone error, endpoints matche
 	for _, target := range req.Targets {
 		out.records = append(out.records, requested(req, target))
 		ep, ok := endpoints.Get(target.EndpointID)
-		reason, why := "", error(nil)
+		reason, why := outcome.Reason(""), error(nil)
 		switch {
 		case !ok || ep.Tenant != req.Tenant || ep.State == registry.Deleted:
-			reason, why = "endpoint_deleted", errNoEndpoint
+			reason, why = outcome.ReasonEndpointDeleted, errNoEndpoint
 		case ep.State == registry.Disabled:
-			reason, why = "endpoint_disabled", errors.New("the endpoint is disabled")
+			reason, why = outcome.ReasonEndpointDisabled, errors.New("the endpoint is disabled")
 		case errors.Is(gone, errOtherContent):
-			reason, why = eventlog.ReasonIDInUse, gone
+			reason, why = outcome.ReasonIDInUse, gone
 		case gone != nil:
-			reason, why = "event_expired", gone
+			reason, why = outcome.ReasonEventExpired, gone
 		}
 		d := delivery.Delivery{
 			EventID: req.EventID, EndpointID: target.EndpointID, Tenant: req.Tenant, EventSeq: req.EventSeq, Replay: req.ID,
@@ -154,10 +155,10 @@ func requested(req replay.Request, target replay.Target) record.Record {
 	}
 }
 
-func cancelled(req replay.Request, target replay.Target, reason string, why error, now time.Time) record.Record {
+func cancelled(req replay.Request, target replay.Target, reason outcome.Reason, why error, now time.Time) record.Record {
 	return record.Record{
 		ID:   record.OwedID(req.EventID, target.EndpointID, req.ID),
 		Kind: record.DeliveryCancelled, At: now, Tenant: req.Tenant, EventID: req.EventID, EndpointID: target.EndpointID,
-		ReplayID: req.ID, Reason: reason, Detail: why.Error(), Attempts: target.Attempts,
+		ReplayID: req.ID, Reason: string(reason), Detail: why.Error(), Attempts: target.Attempts,
 	}
 }

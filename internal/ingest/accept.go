@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/eventlog"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/problem"
 	"github.com/waybill-dev/waybill/internal/tracing"
 	"github.com/waybill-dev/waybill/pkg/envelope"
@@ -116,9 +117,9 @@ func problemOf(err error) *problem.Problem {
 	case errors.As(err, &large):
 		return problem.New(http.StatusRequestEntityTooLarge, "too_large", err.Error())
 	case errors.As(err, &inUse):
-		return problem.New(http.StatusConflict, "id_in_use", err.Error()).Of("id")
+		return problem.New(http.StatusConflict, string(outcome.ReasonIDInUse), err.Error()).Of("id")
 	case errors.As(err, &mismatch):
-		return problem.New(http.StatusUnprocessableEntity, mismatch.Reason, err.Error()).Of(mismatch.Field)
+		return problem.New(http.StatusUnprocessableEntity, string(mismatch.Reason), err.Error()).Of(mismatch.Field)
 	}
 	code := "unavailable"
 	if errors.As(err, &away) && away.Full {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/waybill-dev/waybill/internal/eventlog"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -166,7 +167,7 @@ func (f *front) take(m *nats.Msg) {
 // then its producer is told. If that fails, the producer is told to try again.
 func (f *front) refuse(ctx context.Context, m *nats.Msg, why error) error {
 	reason, _, refused := eventlog.ReasonOf(why)
-	if !refused || reason == eventlog.ReasonIDInUse { // which is stored already
+	if !refused || reason == outcome.ReasonIDInUse { // which is stored already
 		return why
 	}
 	if err := f.log.Refuse(ctx, eventlog.RefusalOf(m, why)); err != nil {
@@ -194,9 +195,9 @@ type AnswerError struct {
 }
 
 // ErrCodes of answers, by reason. JetStream's own are below 20000. They never change.
-var ErrCodes = map[string]uint16{
-	eventlog.ReasonInvalidEvent: 30001, eventlog.ReasonPayloadTooLarge: 30002, eventlog.ReasonSubjectMismatch: 30003,
-	eventlog.ReasonIDMismatch: 30004, eventlog.ReasonIDInUse: 30005, eventlog.ReasonUnsupportedHeader: 30006,
+var ErrCodes = map[outcome.Reason]uint16{
+	outcome.ReasonInvalidEvent: 30001, outcome.ReasonPayloadTooLarge: 30002, outcome.ReasonSubjectMismatch: 30003,
+	outcome.ReasonIDMismatch: 30004, outcome.ReasonIDInUse: 30005, outcome.ReasonUnsupportedHeader: 30006,
 	"unavailable": 30101, "full": 30102,
 }
 
@@ -210,11 +211,11 @@ func answerOf(id string, stored eventlog.Stored, err error) Answer {
 	code := http.StatusBadRequest
 	switch {
 	case !refused:
-		reason, code = p.Code, http.StatusServiceUnavailable
-	case reason == eventlog.ReasonIDInUse, reason == eventlog.ReasonPayloadTooLarge:
+		reason, code = outcome.Reason(p.Code), http.StatusServiceUnavailable
+	case reason == outcome.ReasonIDInUse, reason == outcome.ReasonPayloadTooLarge:
 		code = p.Status
 	}
-	return Answer{ID: id, Error: &AnswerError{Code: code, ErrCode: ErrCodes[reason], Description: reason + ": " + err.Error()}}
+	return Answer{ID: id, Error: &AnswerError{Code: code, ErrCode: ErrCodes[reason], Description: string(reason) + ": " + err.Error()}}
 }
 
 // answer tells the producer, if it listens. An answer that is lost is as one

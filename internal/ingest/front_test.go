@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/ingest"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/testkit"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
@@ -69,7 +70,7 @@ func (p *producer) refuses(m *nats.Msg, reason string) {
 	p.t.Helper()
 	_, err := p.js.PublishMsg(p.t.Context(), m)
 	var api *jetstream.APIError
-	if !errors.As(err, &api) || uint16(api.ErrorCode) != ingest.ErrCodes[reason] || !strings.HasPrefix(api.Description, reason+": ") {
+	if !errors.As(err, &api) || uint16(api.ErrorCode) != ingest.ErrCodes[outcome.Reason(reason)] || !strings.HasPrefix(api.Description, reason+": ") {
 		p.t.Errorf("%s: answered %v, want %s", m.Subject, err, reason)
 	}
 }

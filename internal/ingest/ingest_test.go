@@ -175,7 +175,7 @@ func (s *system) refused() (out []string) {
 	for seq := range s.messages() {
 		if _, header, _ := s.stored(seq + 1); header.Get(streams.HeaderRefused) != "" {
 			r, _ := eventlog.Refused(header)
-			out = append(out, r.Subject+" "+r.ID+" "+r.Reason)
+			out = append(out, r.Subject+" "+r.ID+" "+string(r.Reason))
 		}
 	}
 	return out

@@ -8,14 +8,6 @@ import (
 	"time"
 )
 
-// States of a delivery.
-const (
-	Pending      = "pending"
-	Delivered    = "delivered"
-	DeadLettered = "dead_lettered"
-	Cancelled    = "cancelled"
-)
-
 // Delivery is a row of the view deliveries.
 type Delivery struct {
 	Tenant          string     `ch:"tenant" json:"tenant"`

@@ -13,6 +13,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 )
 
@@ -28,7 +29,7 @@ func TestAListingOfDeliveriesFilters(t *testing.T) {
 		{"by tenant", ledger.DeliveryFilter{Tenant: "other"}, "e1/ep_c"},
 		{"by endpoint", ledger.DeliveryFilter{EndpointID: "ep_b"}, "e4/ep_b e3/ep_b e1/ep_b"},
 		{"by event", ledger.DeliveryFilter{EventID: "e1", Tenant: "acme"}, "e1/ep_b e1/ep_a"},
-		{"by state", ledger.DeliveryFilter{State: ledger.Pending}, "e1/ep_c e4/ep_b e3/ep_b"},
+		{"by state", ledger.DeliveryFilter{State: outcome.StatePending}, "e1/ep_c e4/ep_b e3/ep_b"},
 		{"by reason", ledger.DeliveryFilter{Reason: "endpoint_deleted"}, "e5/ep_a"},
 		{"by type", ledger.DeliveryFilter{EventType: "order.lost"}, ""},
 		{"by time", ledger.DeliveryFilter{From: noon.Add(9 * time.Second), To: noon.Add(24 * time.Second)}, "e3/ep_b e2/ep_a"},
@@ -69,7 +70,7 @@ func TestPagesOfDeliveriesAreDisjointAndComplete(t *testing.T) {
 		f     ledger.DeliveryFilter
 		limit int
 		want  int
-	}{{ledger.DeliveryFilter{}, 700, n}, {ledger.DeliveryFilter{State: ledger.DeadLettered}, 7, n / 100}} {
+	}{{ledger.DeliveryFilter{}, 700, n}, {ledger.DeliveryFilter{State: outcome.StateDeadLettered}, 7, n / 100}} {
 		seen := map[string]bool{}
 		for cursor, pages := "", 0; ; pages++ {
 			page, next, err := db.Deliveries(context.Background(), c.f, cursor, c.limit)
@@ -100,7 +101,7 @@ func TestADeliveryAnEventAndItsAttemptsAreFoundByTheirIDs(t *testing.T) {
 	db, _ := openScenario(t)
 	ctx := context.Background()
 	d, err := db.Delivery(ctx, "acme", "e2", "ep_a")
-	if err != nil || d.State != ledger.Delivered || d.PayloadDigest != "digest-e2-2" || !d.OwedAt.Equal(noon.Add(9*time.Second)) {
+	if err != nil || d.State != outcome.StateDelivered || d.PayloadDigest != "digest-e2-2" || !d.OwedAt.Equal(noon.Add(9*time.Second)) {
 		t.Errorf("delivery: %+v, %v", d, err)
 	}
 	e, err := db.Event(ctx, "", "e2")

@@ -27,7 +27,7 @@ var (
 	surfaces = []string{"./internal/api", "./internal/cli"}
 	wiring   = []string{"./internal/process", "./internal/teller", "./internal/allinone", "./cmd/..."}
 	// leaves are pure: values and functions that any package may use.
-	leaves = []string{"./internal/budget", "./internal/counted", "./internal/egress", "./internal/ids", "./internal/paper", "./internal/problem",
+	leaves = []string{"./internal/budget", "./internal/counted", "./internal/egress", "./internal/ids", "./internal/outcome", "./internal/paper", "./internal/problem",
 		"./internal/redact", "./internal/retry", "./internal/subscription", "./internal/text", "./internal/version"}
 )
 

@@ -112,12 +112,6 @@ type Endpoint struct {
 // called so.
 const ActorWaybill = "waybill"
 
-// Reasons with which Waybill disables an endpoint.
-const (
-	ReasonGone             = "endpoint_gone"     // it answered 410
-	ReasonSustainedFailure = "sustained_failure" // no success for DisableAfter
-)
-
 // Ordering of an endpoint's deliveries.
 type Ordering string
 

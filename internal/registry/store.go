@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/revision"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -95,8 +96,8 @@ func (s *Store) Update(ctx context.Context, id, actor, what, reason string, chan
 
 // DisableUnchanged is how Waybill itself disables an endpoint. It fails with
 // ErrConflict when the endpoint has changed since: somebody dealt with it.
-func (s *Store) DisableUnchanged(ctx context.Context, e *Endpoint, reason, detail string) error {
-	_, err := s.Update(ctx, e.ID, ActorWaybill, "disabled", reason, func(now *Endpoint) error {
+func (s *Store) DisableUnchanged(ctx context.Context, e *Endpoint, reason outcome.Reason, detail string) error {
+	_, err := s.Update(ctx, e.ID, ActorWaybill, "disabled", string(reason), func(now *Endpoint) error {
 		if now.Revision != e.Revision {
 			return fmt.Errorf("endpoint %s: %w", e.ID, ErrConflict)
 		}

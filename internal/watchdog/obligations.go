@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/budget"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/retry"
 )
@@ -137,7 +138,7 @@ func openEntry(from time.Time, r *record.Record, seq uint64) entry {
 func (o *obligations) attempted(r *record.Record, seq uint64) {
 	k := keyOf(aboutDelivery(r))
 	e, ok := o.by[k]
-	if r.Decision == "delivered" {
+	if r.Decision == string(outcome.VerdictDelivered) {
 		if ok && e.phase != untold {
 			o.forget(k)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/ids"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -90,7 +91,7 @@ func (o *obligations) answer(asked []doubt, ended map[key]bool) {
 // endOf is the obligation that a record ends; ok: it ends one.
 func endOf(r *record.Record) (k key, ok bool) {
 	switch {
-	case r.Kind == record.Attempt && r.Decision == "delivered", r.Kind == record.DeliveryDeadLetter, r.Kind == record.DeliveryCancelled:
+	case r.Kind == record.Attempt && r.Decision == string(outcome.VerdictDelivered), r.Kind == record.DeliveryDeadLetter, r.Kind == record.DeliveryCancelled:
 		return keyOf(aboutDelivery(r)), true
 	case r.Kind == record.EventRejected:
 		return keyOf(r.ID), true

@@ -15,6 +15,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/escalation"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -279,15 +280,15 @@ func (w *Watchdog) sendStep(ctx context.Context, n *notice, number int, s escala
 func (w *Watchdog) sendOne(ctx context.Context, n *notice, number int, name string) channel.Result {
 	c, ok := w.channels.Get(name)
 	if !ok {
-		outcome := "misconfigured"
+		what := outcome.Misconfigured
 		if name == escalation.Nobody {
-			outcome = "nobody_told"
+			what = outcome.NobodyTold
 		}
-		return channel.Result{Class: channel.Terminal, Outcome: outcome, StartedAt: time.Now().UTC(), Error: "there is no such channel; make it with: waybill channel create"}
+		return channel.Result{Class: outcome.ClassTerminal, Outcome: what, StartedAt: time.Now().UTC(), Error: "there is no such channel; make it with: waybill channel create"}
 	}
 	c, err := c.Open(w.o.Keys)
 	if err != nil {
-		return channel.Result{Class: channel.Terminal, Outcome: "misconfigured", StartedAt: time.Now().UTC(), Error: err.Error()}
+		return channel.Result{Class: outcome.ClassTerminal, Outcome: outcome.Misconfigured, StartedAt: time.Now().UTC(), Error: err.Error()}
 	}
 	by := n.members[0].by
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(time.Until(by)/2, minTry))
@@ -323,7 +324,7 @@ func (w *Watchdog) note(n *notice, number int, name string, r channel.Result) {
 		reach = &escalation.Reach{Step: number, Message: 1, To: i.Seen, StartedAt: now}
 		i.Reach[name] = reach
 	}
-	reach.Tries, reach.Outcome, reach.Error, reach.Status = 1, r.Outcome, r.Error, r.Status
+	reach.Tries, reach.Outcome, reach.Error, reach.Status = 1, string(r.Outcome), r.Error, r.Status
 	i.Steps = max(i.Steps, number)
 	if r.Told() {
 		reach.Active, reach.Told, reach.ToldAt, reach.Failures = false, i.Seen, now, 0
@@ -367,7 +368,7 @@ func (w *Watchdog) recordTry(ctx context.Context, n *notice, number int, name st
 		rec := w.escalationRecord(c, "trigger")
 		rec.ID = record.EscalationID(n.id, name, c.try, c.ID)
 		rec.At, rec.StartedAt, rec.DurationUS = r.StartedAt.Add(r.Duration), r.StartedAt, r.Duration.Microseconds()
-		rec.Attempt, rec.Status, rec.Outcome, rec.Class, rec.Error, rec.URL = c.try, r.Status, r.Outcome, string(r.Class), r.Error, address
+		rec.Attempt, rec.Status, rec.Outcome, rec.Class, rec.Error, rec.URL = c.try, r.Status, string(r.Outcome), string(r.Class), r.Error, address
 		rec.IncidentID, rec.MessageID, rec.EscalationPolicy, rec.Step = n.incident.ID, n.id, n.incident.Policy.Name, number
 		rec.Channel, rec.ChannelKind = name, kind
 		m, err := rec.Message()

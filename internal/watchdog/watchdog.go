@@ -24,6 +24,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/channel"
 	"github.com/waybill-dev/waybill/internal/escalation"
 	"github.com/waybill-dev/waybill/internal/lease"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/revision"
 	"github.com/waybill-dev/waybill/internal/sealed"
@@ -47,7 +48,7 @@ const (
 	actionHandedOver = "handed_over" // of an escalation: the escalator was asked
 )
 
-const classDelivered = string(channel.Delivered)
+const classDelivered = string(outcome.ClassDelivered)
 
 const (
 	// defaultEvery is how often everything that is owed is looked through;

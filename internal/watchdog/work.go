@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/escalation"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -191,7 +192,7 @@ func (w *Watchdog) handOver(ctx context.Context, cs []concern) map[key]bool {
 		}
 		r := w.escalationRecord(c, actionHandedOver)
 		r.ID = record.WatchdogID(record.Escalation, actionHandedOver, c.ID)
-		r.Outcome, r.Class = actionHandedOver, "retryable"
+		r.Outcome, r.Class = actionHandedOver, string(outcome.ClassRetryable)
 		on, err := r.Message()
 		if err != nil {
 			w.log.Error().Err(err).Msg("watchdog.not_handed_over")

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/fanout"
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
@@ -37,7 +37,7 @@ func TestADeliveryThatCanNeverBeStoredEndsAsADeadLetter(t *testing.T) {
 	got := map[string]bool{}
 	for _, d := range dead {
 		got[d.EndpointID] = true
-		if d.EventID != "evt-big" || d.Reason != fanout.ReasonNotStorable || d.Attempts != 0 {
+		if d.EventID != "evt-big" || d.Reason != string(outcome.ReasonNotStorable) || d.Attempts != 0 {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -69,7 +69,7 @@ func TestAnEventWhoseRecordCanNeverBeStoredIsRejected(t *testing.T) {
 	b.publish("wide", "evt-wide", "order.paid", "1")
 	b.publish("default", "evt-small", "order.paid", "1")
 	rejected := b.ledger.WaitFor(t, 1, kind(record.EventRejected))
-	if rejected[0].EventID != "evt-wide" || rejected[0].Reason != fanout.ReasonNotStorable {
+	if rejected[0].EventID != "evt-wide" || rejected[0].Reason != string(outcome.ReasonNotStorable) {
 		t.Errorf("%+v", rejected[0])
 	}
 	if accepted := b.ledger.WaitFor(t, 1, kind(record.EventAccepted)); accepted[0].EventID != "evt-small" {
@@ -91,7 +91,7 @@ func TestADeliveryWhoseNextAttemptCanNeverBeStoredEndsAsADeadLetter(t *testing.T
 	b.dispatcher()
 	b.publish("default", "evt-big", "order.paid", `"`+strings.Repeat("x", 8000)+`"`)
 	dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))
-	if d := dead[0]; d.EndpointID != e.ID || d.Reason != fanout.ReasonNotStorable || d.Attempts != 1 || len(r.Got()) != 1 {
+	if d := dead[0]; d.EndpointID != e.ID || d.Reason != string(outcome.ReasonNotStorable) || d.Attempts != 1 || len(r.Got()) != 1 {
 		t.Errorf("after %d requests: %+v", len(r.Got()), d)
 	}
 	b.settled()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
 )
 
@@ -107,7 +108,7 @@ func (c *checker) collect(row Row) {
 		d.attempts[r.Attempt] = append(d.attempts[r.Attempt], row)
 		ch := d.chain(r.ReplayID)
 		ch.attempts = append(ch.attempts, row)
-		if r.Class == "delivered" {
+		if r.Class == string(outcome.ClassDelivered) {
 			ch.ends = append(ch.ends, row)
 		}
 	case record.DeliveryDeadLetter, record.DeliveryCancelled:

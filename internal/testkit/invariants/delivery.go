@@ -3,6 +3,8 @@ package invariants
 import (
 	"maps"
 	"slices"
+
+	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 // delivered checks one delivery: its chains, then its requests.
@@ -108,7 +110,7 @@ func (c *checker) request(at pair, d *deliveryFacts, r Request) {
 		if by := a.Record.DeliverBy; !by.IsZero() && r.At.Sub(by) > c.h.Tolerance {
 			c.violated(RuleDeadline, at, "request %d came %s after its deadline", r.Attempt, r.At.Sub(by))
 		}
-		if a.Record.Outcome == "unknown" {
+		if a.Record.Outcome == string(outcome.Unknown) {
 			continue // the process that knew the digest died
 		}
 		if a.Record.PayloadDigest != r.Digest {
