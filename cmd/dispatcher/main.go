@@ -83,7 +83,7 @@ Run any number beside each other.`,
 				name = ids.New(host+"-", time.Now())
 			}
 			view := registry.NewView(env.JS, env.Log)
-			stage, err := dispatcher.New(ctx, dispatcher.StageOptions{NC: env.NATS, View: view, Name: name, Keys: keys,
+			stage, err := dispatcher.New(ctx, dispatcher.Options{NC: env.NATS, View: view, Name: name, Keys: keys,
 				Egress: policy, Proxy: proxy, ProxyNames: proxyFlags.Names, Redact: onRecord,
 				Partitions: env.Settings.Partitions, Concurrency: concurrency, DrainTimeout: env.Settings.Drain,
 				Log: env.Log, Metrics: env.Metrics, Tracer: env.Tracer})

@@ -61,7 +61,7 @@ func (w *Waybill) startDispatcher(ctx context.Context, view *registry.View) erro
 	if err != nil {
 		return err
 	}
-	d, err := dispatcher.New(ctx, dispatcher.StageOptions{
+	d, err := dispatcher.New(ctx, dispatcher.Options{
 		NC: nc, View: view,
 		Name: w.name, Exclusive: true, // see installationName
 		Partitions: w.partitions, Egress: w.egress, DrainTimeout: w.o.Drain,

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/api"
 	"github.com/waybill-dev/waybill/internal/control"
 	"github.com/waybill-dev/waybill/internal/outcome"
+	"github.com/waybill-dev/waybill/internal/testkit"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -69,7 +70,7 @@ var block = regexp.MustCompile("(?s)```(sh|json)\n(.*?)```")
 
 func read(t *testing.T) []example {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/api.md")
+	page, err := os.ReadFile(testkit.Path(t, "docs/api.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +199,7 @@ func fields(t *testing.T, text string) string {
 }
 
 func TestThePageHasEveryRouteAndEveryCode(t *testing.T) {
-	b, err := os.ReadFile("../../docs/api.md")
+	b, err := os.ReadFile(testkit.Path(t, "docs/api.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/cli"
 	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/testkit"
 )
 
 // reference reads what people wrote of a page that is made.
@@ -60,7 +61,7 @@ func TestTheReferenceOfCommandsIsUpToDate(t *testing.T) {
 			b.WriteString("\n*and [the connection](#where-the-deployment-runs)*\n")
 		}
 	})
-	golden(t, "../../docs/cli.md", b.String())
+	golden(t, testkit.Path(t, "docs/cli.md"), b.String())
 }
 
 func fence(s string) string { return "```\n" + strings.TrimRight(s, "\n") + "\n```\n" }
@@ -112,7 +113,7 @@ func TestTheReferenceOfSettingsIsUpToDate(t *testing.T) {
 	})
 	b.WriteString("\n## waybill up\n\nEverything in one process: it takes what the stages below take, where that makes sense.\n")
 	settings(&b, all)
-	mains, err := filepath.Glob("../../cmd/*/main.go")
+	mains, err := filepath.Glob(testkit.Path(t, "cmd/*/main.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func TestTheReferenceOfSettingsIsUpToDate(t *testing.T) {
 			settings(&b, settingsOf(t, name))
 		}
 	}
-	golden(t, "../../docs/configuration.md", b.String())
+	golden(t, testkit.Path(t, "docs/configuration.md"), b.String())
 }
 
 // settings writes the few that matter first, and then the others.
@@ -160,10 +161,10 @@ var flagLine = regexp.MustCompile(`^\s+(?:-\w, )?--([\w-]+)(?: \w+)?\s{2,}(.*?)(
 func settingsOf(t *testing.T, name string) []setting {
 	t.Helper()
 	// Opened so that the test cache knows of it.
-	if _, err := os.ReadFile("../../cmd/" + name + "/main.go"); err != nil {
+	if _, err := os.ReadFile(testkit.Path(t, "cmd/"+name+"/main.go")); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("go", "run", "../../cmd/"+name, "--help").Output()
+	out, err := exec.Command("go", "run", testkit.Path(t, "cmd/"+name), "--help").Output()
 	if err != nil {
 		t.Fatalf("cmd/%s --help: %v", name, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
@@ -92,10 +93,10 @@ func (b *breakers) allow(e *registry.Endpoint, delivery string) (p *pass, back t
 }
 
 // done says what the attempt came to.
-func (p *pass) done(o outcome.Outcome) { p.ended(Facts{Outcome: o}) }
+func (p *pass) done(o outcome.Outcome) { p.ended(attempt.Facts{Outcome: o}) }
 
 // ended is done with all that is known of it.
-func (p *pass) ended(f Facts) {
+func (p *pass) ended(f attempt.Facts) {
 	o := f.Outcome
 	b := p.of
 	b.mu.Lock()

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/budget"
 	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/retry"
@@ -21,26 +22,6 @@ type Decision struct {
 
 // Budget is what a delivery may spend: see package budget.
 type Budget = budget.Budget
-
-// Facts are what an attempt means for its delivery. Result.Facts returns them;
-// an attempt whose process died is Facts{Outcome: OutcomeUnknown}.
-type Facts struct {
-	Outcome     outcome.Outcome
-	Status      int           // HTTP status; 0 when no response came.
-	RetryAfter  time.Duration // The receiver's wish; 0 when it had none.
-	GotResponse bool
-	Again       bool // The attempt met a connection or a protocol, and says nothing of the receiver.
-	Repeated    bool // The attempt before was such a one.
-	ByName      bool // With OutcomeAddressBlocked: a name had that address, and may have another one next time.
-}
-
-// Free says that the attempt costs the delivery's budget nothing: it made no
-// request, or it is made again at once, which happens no more than once in a row.
-func (f Facts) Free() bool { return f.Outcome == outcome.NotSent || f.Again && !f.Repeated }
-
-// AboutReceiver says whether the attempt is a word about the receiver: see
-// Outcome.AboutReceiver.
-func (f Facts) AboutReceiver() bool { return f.Outcome.AboutReceiver() && !(f.Again && !f.Repeated) }
 
 // Held is what is known to keep attempts from being made. The zero value: nothing.
 type Held struct {
@@ -85,7 +66,7 @@ func notStorable(err error) Decision {
 // It is pure. attemptsMade counts the attempts of this budget, this one included
 // (a replay starts a budget of its own); now is when the attempt ended; rnd is
 // uniform in [0,1).
-func Decide(f Facts, attemptsMade int, b Budget, now time.Time, rnd func() float64) Decision {
+func Decide(f attempt.Facts, attemptsMade int, b Budget, now time.Time, rnd func() float64) Decision {
 	switch f.Outcome.Class() {
 	case outcome.ClassDelivered:
 		return Decision{Verdict: outcome.VerdictDelivered, Why: "the receiver accepted it"}
@@ -100,7 +81,7 @@ func Decide(f Facts, attemptsMade int, b Budget, now time.Time, rnd func() float
 // whyRepeat is also how a record says that its attempt cost nothing.
 const whyRepeat = "there was no answer, for the connection's or the protocol's sake; it is made again at once, and this one costs nothing"
 
-func terminal(f Facts) Decision {
+func terminal(f attempt.Facts) Decision {
 	switch {
 	case f.Outcome == outcome.AddressBlocked:
 		return deadLetter(outcome.ReasonAddressBlocked, "the endpoint's address may not be called")
@@ -118,7 +99,7 @@ func terminal(f Facts) Decision {
 	return deadLetter(outcome.ReasonPermanentlyRejected, "the receiver rejected it for good")
 }
 
-func retryOrGiveUp(f Facts, attemptsMade int, b Budget, now time.Time, rnd func() float64) Decision {
+func retryOrGiveUp(f attempt.Facts, attemptsMade int, b Budget, now time.Time, rnd func() float64) Decision {
 	responded := b.EverResponded || f.GotResponse
 	until, deadline := budget.End(b)
 	over := func(at time.Time) bool { return !until.IsZero() && !at.Before(until) }

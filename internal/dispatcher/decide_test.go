@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/budget"
 	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/retry"
@@ -23,11 +24,13 @@ func urgentBudget(window time.Duration) Budget {
 }
 
 func TestTheOutcomeDecidesTheFate(t *testing.T) {
-	status := func(n int) Facts { return Facts{Outcome: outcome.OfStatus(n), Status: n, GotResponse: true} }
-	no := func(o outcome.Outcome) Facts { return Facts{Outcome: o} }
+	status := func(n int) attempt.Facts {
+		return attempt.Facts{Outcome: outcome.OfStatus(n), Status: n, GotResponse: true}
+	}
+	no := func(o outcome.Outcome) attempt.Facts { return attempt.Facts{Outcome: o} }
 	tests := []struct {
 		name    string
-		facts   Facts
+		facts   attempt.Facts
 		verdict outcome.Verdict
 		reason  outcome.Reason
 	}{
@@ -89,7 +92,7 @@ func TestTheOutcomeDecidesTheFate(t *testing.T) {
 // budgetCase is a failed attempt and what the budget makes of it.
 type budgetCase struct {
 	name   string
-	facts  Facts
+	facts  attempt.Facts
 	made   int
 	budget Budget
 	now    time.Duration // Since the delivery was owed.
@@ -98,9 +101,9 @@ type budgetCase struct {
 }
 
 func TestTheBudgetEndsTheAttempts(t *testing.T) {
-	timeout := Facts{Outcome: outcome.Timeout}
-	busy := Facts{Outcome: outcome.StatusRetryable, Status: 503, GotResponse: true}
-	asked := func(d time.Duration) Facts { f := busy; f.RetryAfter = d; return f }
+	timeout := attempt.Facts{Outcome: outcome.Timeout}
+	busy := attempt.Facts{Outcome: outcome.StatusRetryable, Status: 503, GotResponse: true}
+	asked := func(d time.Duration) attempt.Facts { f := busy; f.RetryAfter = d; return f }
 	responded := standardBudget()
 	responded.EverResponded = true
 	short := urgentBudget(15 * time.Minute) // Reserve 3 min: attempts end at 12 min.
@@ -267,7 +270,7 @@ func TestEveryDeliveryEnds(t *testing.T) {
 					t.Fatalf("attempt %d starts at %s, after the budget's end %s", made, now, until)
 				}
 				now = now.Add(time.Duration(rnd() * float64(budget.AttemptTimeout(b, now, 10*time.Second))))
-				d := Decide(Facts{Outcome: outcome.Timeout}, made, b, now, rnd)
+				d := Decide(attempt.Facts{Outcome: outcome.Timeout}, made, b, now, rnd)
 				if d.Verdict == outcome.VerdictDeadLetter {
 					if d.Reason == "" {
 						t.Fatal("the dead letter has no reason")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/budget"
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/ids"
@@ -237,11 +238,11 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 	signed := time.Now()
 	body := event.AppendBody(nil, number)
 	span := d.span(task, endpoint, number, mine)
-	var result Result
+	var result attempt.Result
 	if header, err := d.header(within(span, task), p, keys, signed, body); err != nil {
-		result = notMade(&fault{err.Error()})
+		result = attempt.NotMade(&attempt.Fault{Text: err.Error()})
 	} else {
-		result = d.try(ctx, mine, Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout, Owner: endpoint.ID,
+		result = d.try(ctx, mine, attempt.Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout, Owner: endpoint.ID,
 			Connection: p.opened.Connection, OAuth2: p.opened.OAuth2, Sensitive: p.opened.Sensitive, Payload: event.Data})
 	}
 	at.leave(result.Total)
@@ -278,12 +279,12 @@ func (d *Dispatcher) attempt(ctx context.Context, m stage.Message, task delivery
 
 // try makes the request, unless so much time has passed since the claim was made
 // (NATS was away, or this process) that nobody expects it any more.
-func (d *Dispatcher) try(ctx context.Context, mine claim, r Request) Result {
+func (d *Dispatcher) try(ctx context.Context, mine claim, r attempt.Request) attempt.Result {
 	if time.Since(mine.began) <= claimBound {
-		return d.client.Try(ctx, r)
+		return d.destinations.Try(ctx, r)
 	}
-	late := Result{StartedAt: time.Now()}
-	late.fail(outcome.NotSent, neverSent+"the attempt took too long to be claimed")
+	late := attempt.Result{StartedAt: time.Now()}
+	late.Fail(outcome.NotSent, attempt.NeverSent+"the attempt took too long to be claimed")
 	return late
 }
 
@@ -323,7 +324,7 @@ func (d *Dispatcher) resume(ctx context.Context, task delivery.Delivery, endpoin
 	if left := d.mayRun(prior); left > 0 && !predecessor {
 		return stage.Later(left), nil // it may be running still
 	}
-	decision := Decide(Facts{Outcome: outcome.Unknown}, task.Spent+1, budget, d.clock.Now(), d.o.Random)
+	decision := Decide(attempt.Facts{Outcome: outcome.Unknown}, task.Spent+1, budget, d.clock.Now(), d.o.Random)
 	unknown := record.Record{
 		ID: prior.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: task.Tenant, EventID: task.EventID, EndpointID: task.EndpointID,
 		EventType: task.Type, Attempt: number, ReplayID: task.Replay, StartedAt: prior.StartedAt, DeliverBy: task.DeliverBy,

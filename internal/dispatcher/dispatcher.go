@@ -5,6 +5,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
+	"github.com/waybill-dev/waybill/internal/attempt/webhook"
 	"github.com/waybill-dev/waybill/internal/counted"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/endpointhealth"
@@ -36,8 +39,8 @@ import (
 // use it up.
 const defaultConcurrency = 2048
 
-// StageOptions configure a Dispatcher. All are required unless marked Optional.
-type StageOptions struct {
+// Options configure a Dispatcher. All are required unless marked Optional.
+type Options struct {
 	NC   *nats.Conn
 	View *registry.View // kept up to date by whoever made it
 	// Name is the dispatcher on record. Exclusive says that no other process
@@ -46,15 +49,15 @@ type StageOptions struct {
 	Name      string
 	Exclusive bool
 
-	Partitions   int              // of DELIVERIES and RETRY; the same in every stage
-	Keys         *sealed.Keyring  // open what endpoints keep secret
-	Egress       egress.Policy    // which addresses may be called
-	Proxy        *egress.Proxy    // Optional, see Options
-	ProxyNames   bool             // Optional, see Options
-	Concurrency  int              // Optional: messages in hand per consumer. Default 2048.
-	DrainTimeout time.Duration    // how long a stop waits for attempts under way
-	Client       *Client          // Optional: made from Egress
-	Redact       *redact.Redactor // Optional: what of answers goes on record. Default redact.Default
+	Partitions   int                  // of DELIVERIES and RETRY; the same in every stage
+	Keys         *sealed.Keyring      // open what endpoints keep secret
+	Egress       egress.Policy        // which addresses may be called
+	Proxy        *egress.Proxy        // Optional, see webhook.Options
+	ProxyNames   bool                 // Optional, see webhook.Options
+	Concurrency  int                  // Optional: messages in hand per consumer. Default 2048.
+	DrainTimeout time.Duration        // how long a stop waits for attempts under way
+	Destinations attempt.Destinations // Optional: http and https, made from Egress
+	Redact       *redact.Redactor     // Optional: what of answers goes on record. Default redact.Default
 	Random       func() float64
 	Now          func() time.Time // Optional: this machine's clock. Default time.Now.
 	Software     string           // Optional: version.Software
@@ -65,46 +68,47 @@ type StageOptions struct {
 
 // Dispatcher is the stage.
 type Dispatcher struct {
-	o        StageOptions
-	boot     string // this run of this process
-	log      zerolog.Logger
-	view     *registry.View
-	store    *registry.Store
-	pub      *stage.Publisher
-	claims   *claims
-	client   *Client
-	gates    *gates
-	clock    *stage.Clock
-	late     *lateness
-	health   *endpointhealth.Tracker
-	rates    *rates
-	heads    heads
-	js       jetstream.JetStream
-	breakers *breakers
-	faults   *faults
-	waits    *waits
-	metrics  *metrics
-	loops    []*stage.Loop
+	o            Options
+	boot         string // this run of this process
+	log          zerolog.Logger
+	view         *registry.View
+	store        *registry.Store
+	pub          *stage.Publisher
+	claims       *claims
+	destinations attempt.Destinations
+	gates        *gates
+	clock        *stage.Clock
+	late         *lateness
+	health       *endpointhealth.Tracker
+	rates        *rates
+	heads        heads
+	js           jetstream.JetStream
+	breakers     *breakers
+	faults       *faults
+	waits        *waits
+	metrics      *metrics
+	loops        []*stage.Loop
 }
 
 // New connects the stage to its streams.
-func New(ctx context.Context, o StageOptions) (*Dispatcher, error) {
+func New(ctx context.Context, o Options) (*Dispatcher, error) {
 	if o.NC == nil || o.View == nil || o.Name == "" || o.Metrics == nil || o.Keys == nil {
 		return nil, errors.New("dispatcher: NC, View, Name, Keys and Metrics are required")
 	}
-	setDefault(&o.Partitions, 1)
-	setDefault(&o.Concurrency, defaultConcurrency)
-	setDefault(&o.Software, version.Software)
+	o.Partitions = cmp.Or(o.Partitions, 1)
+	o.Concurrency = cmp.Or(o.Concurrency, defaultConcurrency)
+	o.Software = cmp.Or(o.Software, version.Software)
 	if o.Random == nil {
 		o.Random = retry.Random
 	}
 	if o.Redact == nil {
 		o.Redact = redact.Default()
 	}
-	if o.Client == nil {
-		o.Client = NewClient(Options{Egress: o.Egress, Redact: o.Redact, Proxy: o.Proxy, ProxyNames: o.ProxyNames, UserAgent: o.Software})
+	if o.Destinations == nil {
+		c := webhook.NewClient(webhook.Options{Egress: o.Egress, Redact: o.Redact, Proxy: o.Proxy, ProxyNames: o.ProxyNames, UserAgent: o.Software})
+		o.Destinations = attempt.Destinations{"http": c, "https": c}
 	}
-	d := &Dispatcher{o: o, boot: ids.New("", time.Now()), log: o.Log, view: o.View, client: o.Client,
+	d := &Dispatcher{o: o, boot: ids.New("", time.Now()), log: o.Log, view: o.View, destinations: o.Destinations,
 		gates: newGates(o.Concurrency*3/4, o.View.Enabled)}
 	js, err := jetstream.New(o.NC)
 	if err != nil {
@@ -192,7 +196,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { return d.runFifo(ctx) })
 	err := g.Wait()
-	d.client.Close()
+	d.destinations.Close()
 	stopWatching()
 	return errors.Join(err, <-health)
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
@@ -106,27 +107,19 @@ func (d *Dispatcher) ready(ctx context.Context, m stage.Message, task delivery.D
 		s, err = d.awaitKey(ctx, m, task, p)
 		return nil, s, false, err
 	}
-	if broken := checkHeader(p.opened.Header); broken != nil {
-		d.noteFault(task, p.endpoint, notMade(broken))
+	if broken := attempt.CheckHeader(p.opened.Header); broken != nil {
+		d.noteFault(task, p.endpoint, attempt.NotMade(broken))
 		s, err = d.hold(ctx, m, task, p, d.clock.Now().Add(firstFaultPause), asideFault)
 		return nil, s, false, err
 	}
 	return keys, s, true, nil
 }
 
-// notMade is the result of an attempt whose request could not be put together.
-func notMade(err error) Result {
-	r := Result{StartedAt: time.Now()}
-	r.failBefore(err)
-	r.Err = truncate(r.Err, maxErrorText)
-	return r
-}
-
 // noteFault is the alarm of a request that could not be made, and its end.
-func (d *Dispatcher) noteFault(task delivery.Delivery, endpoint *registry.Endpoint, res Result) {
+func (d *Dispatcher) noteFault(task delivery.Delivery, endpoint *registry.Endpoint, res attempt.Result) {
 	switch {
 	case res.Fault:
-		d.faults.failed(endpoint, strings.TrimPrefix(res.Err, neverSent))
+		d.faults.failed(endpoint, strings.TrimPrefix(res.Err, attempt.NeverSent))
 		d.metrics.faults.Inc()
 		d.log.Error().Str("event_id", task.EventID).Str("endpoint_id", endpoint.ID).Str("error", res.Err).Msg("attempt.not_made")
 	case res.Outcome != outcome.NotSent && res.Outcome != outcome.Interrupted:

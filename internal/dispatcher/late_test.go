@@ -9,6 +9,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
+	"github.com/waybill-dev/waybill/internal/attempt/webhook"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/stage"
@@ -24,8 +26,8 @@ func TestAnAttemptThatTookTooLongToClaimMakesNoRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Dispatcher{client: NewClient(Options{Egress: allow}), clock: stage.NewClock(nil, "", nil, zerolog.Nop())}
-	r := Request{URL: server.URL, Body: []byte("{}"), Timeout: 10 * time.Second}
+	d := &Dispatcher{destinations: attempt.Destinations{"http": webhook.NewClient(webhook.Options{Egress: allow})}, clock: stage.NewClock(nil, "", nil, zerolog.Nop())}
+	r := attempt.Request{URL: server.URL, Body: []byte("{}"), Timeout: 10 * time.Second}
 	late := d.try(t.Context(), claim{began: time.Now().Add(-claimBound - time.Millisecond)}, r)
 	if late.Outcome != outcome.NotSent || late.Class != outcome.ClassRetryable || late.StartedAt.IsZero() || requests.Load() != 0 {
 		t.Errorf("got %+v after %d requests", late, requests.Load())

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/record"
@@ -12,7 +13,7 @@ import (
 
 // attemptRecord is the record of one attempt: everything there is to know of it,
 // but no payload and no secret.
-func (d *Dispatcher) attemptRecord(task delivery.Delivery, p prospect, number int, mine claim, what sent, res Result, decision Decision) record.Record {
+func (d *Dispatcher) attemptRecord(task delivery.Delivery, p prospect, number int, mine claim, what sent, res attempt.Result, decision Decision) record.Record {
 	endpoint := p.endpoint
 	r := record.Record{
 		ID: mine.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: task.Tenant, EventID: task.EventID, EndpointID: task.EndpointID,
@@ -33,7 +34,7 @@ func (d *Dispatcher) attemptRecord(task delivery.Delivery, p prospect, number in
 	if via := p.opened.Connection; via != nil && via.Certificate != nil && res.TLSVersion != "" {
 		r.ClientFingerprint = endpoint.ClientCertificate.Fingerprint
 	}
-	r.Proxy = d.client.ProxyOf(p.opened.Connection)
+	r.Proxy = res.Proxy
 	setDecision(&r, decision)
 	return r
 }
@@ -67,7 +68,7 @@ func spentBy(r record.Record) int {
 }
 
 // observe writes the one line and the metrics of an attempt.
-func (d *Dispatcher) observe(task delivery.Delivery, endpoint *registry.Endpoint, r *record.Record, res Result) {
+func (d *Dispatcher) observe(task delivery.Delivery, endpoint *registry.Endpoint, r *record.Record, res attempt.Result) {
 	d.metrics.attempted(task, r, d.clock)
 	e := d.log.Info().Str("attempt_id", r.ID).Str("tenant", r.Tenant).Str("event_id", r.EventID).Str("event_type", r.EventType).
 		Str("endpoint_id", r.EndpointID).Uint64("endpoint_revision", endpoint.Revision).Int("attempt", r.Attempt).

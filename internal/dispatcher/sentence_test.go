@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
@@ -19,9 +20,9 @@ func TestEachReasonIsGivenWhereItIsTrue(t *testing.T) {
 		return d
 	}
 	status := func(n int) Decision {
-		return Decide(Facts{Outcome: outcome.OfStatus(n), Status: n, GotResponse: true}, 1, standardBudget(), now, half)
+		return Decide(attempt.Facts{Outcome: outcome.OfStatus(n), Status: n, GotResponse: true}, 1, standardBudget(), now, half)
 	}
-	busy := Facts{Outcome: outcome.StatusRetryable, Status: 503, GotResponse: true}
+	busy := attempt.Facts{Outcome: outcome.StatusRetryable, Status: 503, GotResponse: true}
 	failing, ours := Held{Failing: "F"}, Held{Ours: "O"}
 	cases := []struct {
 		name string
@@ -29,7 +30,7 @@ func TestEachReasonIsGivenWhereItIsTrue(t *testing.T) {
 		want outcome.Reason
 		why  string
 	}{
-		{"all attempts were made without an answer", Decide(Facts{Outcome: outcome.Timeout}, 8, standardBudget(), now, half),
+		{"all attempts were made without an answer", Decide(attempt.Facts{Outcome: outcome.Timeout}, 8, standardBudget(), now, half),
 			outcome.ReasonEndpointUnreachable, "every attempt of the schedule was made, and no response ever came"},
 		{"some were, until the window ended", before(3, standardBudget(), late, failing),
 			outcome.ReasonEndpointUnreachable, "no response ever came, and no further attempt fits in the window of the schedule"},
@@ -37,7 +38,7 @@ func TestEachReasonIsGivenWhereItIsTrue(t *testing.T) {
 		{"an earlier one was answered", before(3, answered, late, Held{}), outcome.ReasonAttemptsExhausted, "no further attempt fits in the window of the schedule"},
 		{"none was made: the breaker", before(0, standardBudget(), late, failing), outcome.ReasonEndpointFailing, "no attempt was made in the time of the schedule: F"},
 		{"none was made: our failure", before(0, standardBudget(), late, ours), outcome.ReasonInternalError, "no attempt was made in the time of the schedule: on our side, O"},
-		{"none was made: the last try could not be sent", Decide(Facts{Outcome: outcome.NotSent}, 0, standardBudget(), late, half),
+		{"none was made: the last try could not be sent", Decide(attempt.Facts{Outcome: outcome.NotSent}, 0, standardBudget(), late, half),
 			outcome.ReasonInternalError, "no attempt was made in the time of the schedule: on our side, the last try ended before anything was sent"},
 		{"none was made, and nothing more is known", before(0, standardBudget(), late, Held{}), outcome.ReasonNotAttempted, "no attempt was made in the time of the schedule"},
 		{"the deadline, after attempts", before(2, urgentBudget(time.Minute), late, Held{}),
@@ -48,9 +49,9 @@ func TestEachReasonIsGivenWhereItIsTrue(t *testing.T) {
 		{"422", status(422), outcome.ReasonPermanentlyRejected, "the receiver rejected it for good"},
 		{"302", status(302), outcome.ReasonPermanentlyRejected, "the receiver answered with a redirect, which is never followed"},
 		{"410", status(410), outcome.ReasonEndpointGone, "the receiver said that it is gone for good"},
-		{"an address in the URL", Decide(Facts{Outcome: outcome.AddressBlocked}, 1, standardBudget(), now, half),
+		{"an address in the URL", Decide(attempt.Facts{Outcome: outcome.AddressBlocked}, 1, standardBudget(), now, half),
 			outcome.ReasonAddressBlocked, "the endpoint's address may not be called"},
-		{"an address of the name, to the end", Decide(Facts{Outcome: outcome.AddressBlocked, ByName: true}, 8, standardBudget(), now, half),
+		{"an address of the name, to the end", Decide(attempt.Facts{Outcome: outcome.AddressBlocked, ByName: true}, 8, standardBudget(), now, half),
 			outcome.ReasonAddressBlocked, "the endpoint's name had an address that may not be called, also at the last attempt"},
 		{"disabled", Undeliverable(outcome.ReasonEndpointDisabled), outcome.ReasonEndpointDisabled, "the endpoint is disabled"},
 		{"deleted", Undeliverable(outcome.ReasonEndpointDeleted), outcome.ReasonEndpointDeleted, "the endpoint was deleted"},

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
@@ -34,7 +35,7 @@ func within(s *tracing.Span, task delivery.Delivery) delivery.Delivery {
 	return task
 }
 
-func endSpan(s *tracing.Span, res Result) {
+func endSpan(s *tracing.Span, res attempt.Result) {
 	if s == nil {
 		return
 	}

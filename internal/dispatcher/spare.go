@@ -8,6 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/delivery"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/stage"
+	"github.com/waybill-dev/waybill/internal/text"
 )
 
 // sparedFor is how long after its schedule a delivery may wait for an endpoint
@@ -50,7 +51,7 @@ func (d *Dispatcher) heldBy(e *registry.Endpoint) Held {
 		_, err = opened.Keys(d.clock.Now())
 	}
 	if err != nil {
-		return Held{Ours: "its secrets cannot be used: " + safeText(err.Error())}
+		return Held{Ours: "its secrets cannot be used: " + text.Spaced(err.Error())}
 	}
 	return Held{Ours: d.faults.why(e), Failing: d.breakers.failing(e)}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/engine"
+	"github.com/waybill-dev/waybill/internal/testkit"
 )
 
 func TestFindDecidesWhichEngineToUse(t *testing.T) {
@@ -123,7 +124,7 @@ func TestTheCacheIsWhereTheEnvironmentSaysIt(t *testing.T) {
 }
 
 func TestTheLibraryVersionIsTheOneThatIsFetched(t *testing.T) {
-	data, err := os.ReadFile("../../third_party/chdb/package.json")
+	data, err := os.ReadFile(testkit.Path(t, "third_party/chdb/package.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

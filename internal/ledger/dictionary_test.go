@@ -6,14 +6,15 @@ import (
 	"os"
 	"strings"
 	"testing"
-)
 
-const dictionaryPath = "../../docs/dictionary.generated.md"
+	"github.com/waybill-dev/waybill/internal/testkit"
+)
 
 var update = flag.Bool("update", false, "write docs/dictionary.generated.md anew")
 
 func TestTheDictionaryIsMadeOfTheSchemaAndNamesEachColumnsMeaning(t *testing.T) {
 	_, conn, _ := open(t)
+	dictionaryPath := testkit.Path(t, "docs/dictionary.generated.md")
 	tables, err := conn.Query(t.Context(), "SELECT name, engine, comment FROM system.tables WHERE database = currentDatabase() ORDER BY engine = 'View', name")
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 
 func schemaPage(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile("../../docs/schema.md")
+	b, err := os.ReadFile(testkit.Path(t, "docs/schema.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

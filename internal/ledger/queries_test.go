@@ -84,7 +84,7 @@ var (
 func TestEveryQuestionOfThePageHasItsAnswer(t *testing.T) {
 	t.Parallel()
 	d := analysts(t)
-	page, err := os.ReadFile("../../docs/queries.md")
+	page, err := os.ReadFile(testkit.Path(t, "docs/queries.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestEveryQuestionOfThePageHasItsAnswer(t *testing.T) {
 func TestThePageOfQueriesShowsHowToAskOverHTTP(t *testing.T) {
 	t.Parallel()
 	d := analysts(t)
-	page, err := os.ReadFile("../../docs/queries.md")
+	page, err := os.ReadFile(testkit.Path(t, "docs/queries.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestThePageOfQueriesShowsHowToAskOverHTTP(t *testing.T) {
 func TestTheDashboardOfTheLedgerRuns(t *testing.T) {
 	t.Parallel()
 	d := analysts(t)
-	b, err := os.ReadFile("../../deploy/grafana/ledger.json")
+	b, err := os.ReadFile(testkit.Path(t, "deploy/grafana/ledger.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

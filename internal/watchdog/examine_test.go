@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/testkit"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -81,7 +82,7 @@ func TestADoctorSeesWhatIsWrongAndWhatIsWell(t *testing.T) {
 }
 
 func TestEveryCodeIsExplained(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/watchdog.md")
+	doc, err := os.ReadFile(testkit.Path(t, "docs/watchdog.md"))
 	must(t, err)
 	for _, c := range Codes() {
 		if !strings.Contains(string(doc), "| `"+string(c.Code)+"` |") || c.Means == "" {

@@ -51,7 +51,7 @@ func TestAnEndpointThatKeepsFailingIsProbedOnlyAndLosesNoDelivery(t *testing.T) 
 	b.endpoint(r, func(e *registry.Endpoint) { e.Policy = quick(400, 50*time.Millisecond) })
 	b.fanout()
 	metrics := prometheus.NewRegistry()
-	b.dispatcher(func(o *dispatcher.StageOptions) { o.Metrics = metrics })
+	b.dispatcher(func(o *dispatcher.Options) { o.Metrics = metrics })
 	for i := range events {
 		b.publish("default", fmt.Sprintf("evt-%d", i), "order.paid", `1`)
 	}

@@ -34,12 +34,12 @@ func TestClocksThatAreApartMakeNothingEarlyAndGiveNothingUp(t *testing.T) {
 				e.Policy = &retry.Policy{Delays: []time.Duration{delay}}
 				e.DeliverWithin = 10 * time.Minute
 			})
-			right := b.dispatcher(func(o *dispatcher.StageOptions) { o.Name = "right" })
+			right := b.dispatcher(func(o *dispatcher.Options) { o.Name = "right" })
 			b.publish("default", "skewed", "order.paid", "1")
 			<-first
 			b.ledger.WaitFor(t, 1, kind(record.Attempt))
 			right.Stop(t) // the retry waits; the other one takes it
-			b.dispatcher(func(o *dispatcher.StageOptions) {
+			b.dispatcher(func(o *dispatcher.Options) {
 				o.Name = "wrong"
 				o.Now = func() time.Time { return time.Now().Add(skew) }
 			})
@@ -72,7 +72,7 @@ func TestAClockThatIsSetBackDelaysNoRetry(t *testing.T) {
 		e.Policy = &retry.Policy{Delays: []time.Duration{delay}}
 		e.MaxPerSecond = 50
 	})
-	b.dispatcher(func(o *dispatcher.StageOptions) {
+	b.dispatcher(func(o *dispatcher.Options) {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(skew.Load())).Round(0) }
 	})
 	b.publish("default", "set-back", "order.paid", "1")

@@ -91,8 +91,8 @@ func TestAChangeOfCredentialsTakesEffectAtTheNextAttemptInEveryDispatcher(t *tes
 		Headers: map[string]string{"X-Tenant-Key": "key-of-the-first"}, ClientCertificate: &control.ClientCertificateSpec{Certificate: first.Cert, Key: first.Key}}, "ann")
 	must(t, err)
 	b.fanout()
-	b.dispatcher(func(o *dispatcher.StageOptions) { o.Name = "one" })
-	b.dispatcher(func(o *dispatcher.StageOptions) { o.Name = "other" })
+	b.dispatcher(func(o *dispatcher.Options) { o.Name = "one" })
+	b.dispatcher(func(o *dispatcher.Options) { o.Name = "other" })
 	for i := range events {
 		b.publish("default", fmt.Sprint("evt-", i), "order.paid", `1`)
 	}
@@ -147,7 +147,7 @@ func TestWithoutTheKeyDeliveriesWaitAndNothingIsSpent(t *testing.T) {
 		e.Secrets = []registry.Secret{e.SealSecret(wrong, k)}
 	})
 	b.fanout() // needs no key
-	d := b.dispatcher(func(o *dispatcher.StageOptions) { o.Keys = wrong })
+	d := b.dispatcher(func(o *dispatcher.Options) { o.Keys = wrong })
 	b.publish("default", "evt-1", "order.paid", `1`)
 	b.ledger.WaitFor(t, 1, ended) // to the endpoint whose secret opens
 	// The other delivery has been moved out of the way.

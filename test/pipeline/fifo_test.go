@@ -19,7 +19,7 @@ import (
 // whatever it was doing, nothing of it is stored any more.
 func (b *bench) mortal() (kill func()) {
 	cut := make(chan func(), 1)
-	r := b.dispatcher(func(o *dispatcher.StageOptions) { cut <- o.NC.Close; o.DrainTimeout = time.Millisecond })
+	r := b.dispatcher(func(o *dispatcher.Options) { cut <- o.NC.Close; o.DrainTimeout = time.Millisecond })
 	return func() { (<-cut)(); r.Cancel() }
 }
 

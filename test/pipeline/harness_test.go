@@ -70,12 +70,12 @@ func (b *bench) fanoutWith(metrics prometheus.Registerer) *testkit.Running {
 	return testkit.Start(b.t, view.Run, f.Run)
 }
 
-func (b *bench) dispatcher(alter ...func(*dispatcher.StageOptions)) *testkit.Running {
+func (b *bench) dispatcher(alter ...func(*dispatcher.Options)) *testkit.Running {
 	nc := b.server.Connect()
 	js, err := jetstream.New(nc)
 	must(b.t, err)
 	view := registry.NewView(js, log(b.t))
-	o := dispatcher.StageOptions{NC: nc, View: view, Name: "d-" + ids.New("", time.Now()), Partitions: 1, Keys: b.keys, Egress: testkit.Loopback(b.t),
+	o := dispatcher.Options{NC: nc, View: view, Name: "d-" + ids.New("", time.Now()), Partitions: 1, Keys: b.keys, Egress: testkit.Loopback(b.t),
 		DrainTimeout: 5 * time.Second, Random: func() float64 { return 0.5 }, Log: log(b.t), Metrics: prometheus.NewRegistry()}
 	for _, f := range alter {
 		f(&o)

@@ -91,7 +91,7 @@ func TestOneOfTenEndpointsHangingOrFloodedDelaysNoOther(t *testing.T) {
 	slow := newReceiver(t, func(w http.ResponseWriter, _ request) { <-time.After(50 * time.Millisecond) })
 	b.endpoint(slow, func(e *registry.Endpoint) { e.Types, e.MaxInFlight = []string{"flood"}, 4 })
 	b.fanout()
-	b.dispatcher(func(o *dispatcher.StageOptions) { o.Concurrency = 128 })
+	b.dispatcher(func(o *dispatcher.Options) { o.Concurrency = 128 })
 
 	b.load(a, "warm-up", healthy)
 	alone := b.load(a, "alone", healthy)

@@ -166,7 +166,7 @@ func TestADeliveryThatWaitedForItsPlaceIsNotSentToAnEndpointDisabledMeanwhile(t 
 	r := newReceiver(t, func(http.ResponseWriter, request) { asked <- struct{}{}; <-answer })
 	e := b.endpoint(r, func(e *registry.Endpoint) { e.MaxInFlight = 1; e.Timeout = 20 * time.Second })
 	var view *registry.View
-	b.dispatcher(func(o *dispatcher.StageOptions) { view = o.View })
+	b.dispatcher(func(o *dispatcher.Options) { view = o.View })
 	first, second := newCrash(b, e), newCrash(b, e)
 	second.task.EventID = "evt-2"
 	first.owe()
@@ -199,7 +199,7 @@ func TestADispatcherThatHasNotHeardThatAnEndpointIsEnabledAsksBeforeItGivesUp(t 
 	e := b.endpoint(r)
 	b.set(e, registry.Disabled)
 	var view *registry.View
-	b.dispatcher(func(o *dispatcher.StageOptions) { view = o.View })
+	b.dispatcher(func(o *dispatcher.Options) { view = o.View })
 	<-view.Ready()
 	for n := range 30 { // the change and the delivery race each other to the dispatcher
 		b.set(e, registry.Enabled)

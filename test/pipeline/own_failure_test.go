@@ -51,7 +51,7 @@ func TestPoisonedTraceHeadersAreDroppedAndTheEventsDelivered(t *testing.T) {
 		must(t, err)
 	}
 	metrics := prometheus.NewRegistry()
-	b.dispatcher(func(o *dispatcher.StageOptions) { o.Metrics = metrics })
+	b.dispatcher(func(o *dispatcher.Options) { o.Metrics = metrics })
 	for _, a := range b.ledger.WaitFor(t, events, kind(record.Attempt)) {
 		if a.Outcome != "delivered" {
 			t.Errorf("%s attempt %d: %s %s", a.EventID, a.Attempt, a.Outcome, a.Error)
@@ -83,7 +83,7 @@ func TestAFailureOfOursIsHeldAgainstNoReceiverAndEndsOnRecord(t *testing.T) {
 	must(t, err)
 	metrics := prometheus.NewRegistry()
 	b.fanout()
-	b.dispatcher(func(o *dispatcher.StageOptions) { o.Metrics, o.Proxy = metrics, &proxy })
+	b.dispatcher(func(o *dispatcher.Options) { o.Metrics, o.Proxy = metrics, &proxy })
 	const events = 25
 	for i := range events {
 		b.publish("default", fmt.Sprintf("evt-%d", i), "order.paid", `1`)
@@ -124,7 +124,7 @@ func TestADeliveryThatTheBreakerHeldEndsWithWhatTheEndpointCameTo(t *testing.T) 
 	b.endpoint(r, func(e *registry.Endpoint) { e.Policy = quick(400, 50*time.Millisecond) })
 	b.fanout()
 	metrics := prometheus.NewRegistry()
-	b.dispatcher(func(o *dispatcher.StageOptions) { o.Metrics = metrics })
+	b.dispatcher(func(o *dispatcher.Options) { o.Metrics = metrics })
 	for i := range 20 {
 		b.publish("default", fmt.Sprintf("evt-%d", i), "order.paid", `1`)
 	}

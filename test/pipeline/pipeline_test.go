@@ -299,7 +299,7 @@ func TestAnEndpointAtItsCapGetsNoMoreAtOnceAndDelaysNobody(t *testing.T) {
 	b.endpoint(slow, func(e *registry.Endpoint) { e.MaxInFlight, e.Timeout = 3, 20*time.Second; e.Types = []string{"slow"} })
 	b.endpoint(healthy, func(e *registry.Endpoint) { e.Types = []string{"healthy"} })
 	b.fanout()
-	b.dispatcher(func(o *dispatcher.StageOptions) { o.Concurrency = 16 })
+	b.dispatcher(func(o *dispatcher.Options) { o.Concurrency = 16 })
 	for i := range 60 {
 		b.publish("default", fmt.Sprintf("slow-%d", i), "slow", `{}`)
 	}

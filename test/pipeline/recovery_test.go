@@ -195,7 +195,7 @@ func TestADispatcherKnowsThatItsOwnEarlierRunIsDead(t *testing.T) {
 	c.lease = time.Hour
 	c.owe()
 	c.claim(1)
-	b.dispatcher(func(o *dispatcher.StageOptions) { o.Name, o.Exclusive = "crashed", true })
+	b.dispatcher(func(o *dispatcher.Options) { o.Name, o.Exclusive = "crashed", true })
 	if got := r.WaitFor(t, 1); got[0].attempt != 2 {
 		t.Errorf("attempt %d", got[0].attempt)
 	}
@@ -328,7 +328,7 @@ func TestAStopCutsAnAttemptShortAndPutsItOnRecord(t *testing.T) {
 	})
 	t.Cleanup(func() { close(hanging) })
 	e := b.endpoint(r, func(e *registry.Endpoint) { e.Timeout = registry.MaxTimeout })
-	d := b.dispatcher(func(o *dispatcher.StageOptions) { o.DrainTimeout = 100 * time.Millisecond })
+	d := b.dispatcher(func(o *dispatcher.Options) { o.DrainTimeout = 100 * time.Millisecond })
 	c := newCrash(b, e)
 	c.owe()
 	r.WaitFor(t, 1)

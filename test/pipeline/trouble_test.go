@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
+	"github.com/waybill-dev/waybill/internal/attempt/webhook"
 	"github.com/waybill-dev/waybill/internal/dispatcher"
 	"github.com/waybill-dev/waybill/internal/record"
 	"github.com/waybill-dev/waybill/internal/registry"
@@ -67,8 +69,9 @@ func TestWhenDNSIsGoneDeliveriesAreRetriedAndMadeOnceItIsBack(t *testing.T) {
 		e.Policy = quick(1000, 50*time.Millisecond)
 	})
 	b.fanout()
-	b.dispatcher(func(o *dispatcher.StageOptions) {
-		o.Client = dispatcher.NewClient(dispatcher.Options{Egress: testkit.Loopback(t), Resolver: resolver})
+	b.dispatcher(func(o *dispatcher.Options) {
+		c := webhook.NewClient(webhook.Options{Egress: testkit.Loopback(t), Resolver: resolver})
+		o.Destinations = attempt.Destinations{"http": c}
 	})
 	b.publish("default", "nameless", "order.paid", "1")
 	for _, a := range b.ledger.WaitFor(t, 3, kind(record.Attempt)) {

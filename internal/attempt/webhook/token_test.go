@@ -1,4 +1,4 @@
-package dispatcher
+package webhook
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/testkit"
@@ -90,13 +91,13 @@ func (e *tokenEndpoint) guarded(cert testkit.Pair) *secureReceiver {
 	return r
 }
 
-func (e *tokenEndpoint) client(alter func(*registry.ClientCredentials)) func(*Request) {
+func (e *tokenEndpoint) client(alter func(*registry.ClientCredentials)) func(*attempt.Request) {
 	o := &registry.ClientCredentials{OAuth2: registry.OAuth2{TokenURL: e.URL + "/token", ClientID: "way bill", Auth: registry.AuthBasic},
 		ClientSecret: "s:crt/+", ID: "1"}
 	if alter != nil {
 		alter(o)
 	}
-	return func(r *Request) { r.Owner, r.OAuth2 = "ep_1", o }
+	return func(r *attempt.Request) { r.Owner, r.OAuth2 = "ep_1", o }
 }
 
 func TestATokenIsFetchedOnceAndUsedUntilItEnds(t *testing.T) {
@@ -246,7 +247,7 @@ func TestATokenEndpointIsHeldToTheEgressPolicyAndToVerifiedTLS(t *testing.T) {
 }
 
 func as2(t *testing.T, ca *testkit.CA, client testkit.Pair) *registry.Connection {
-	var r Request
+	var r attempt.Request
 	as(t, "ep_1", "1", ca, &client)(&r)
 	return r.Connection
 }

@@ -1,4 +1,4 @@
-package dispatcher
+package webhook
 
 import (
 	"bufio"
@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -121,25 +120,8 @@ func TestOnlyAStaleConnectionIsWorthAnAttemptAtOnce(t *testing.T) {
 	})
 }
 
-func TestAnAttemptIsMadeAgainAtOnceOnlyOnceInARow(t *testing.T) {
-	b := standardBudget()
-	now := owed().Add(time.Second)
-	stale := Facts{Outcome: outcome.ConnectionReset, Again: true}
-	if d := Decide(stale, 0, b, now, half); !stale.Free() || stale.AboutReceiver() || d.Verdict != outcome.VerdictRetry || !d.RetryAt.Equal(now) || !d.Repeat {
-		t.Errorf("the first one: %+v", d)
-	}
-	stale.Repeated = true
-	if d := Decide(stale, 1, b, now, half); stale.Free() || !stale.AboutReceiver() || d.Repeat || d.RetryAt.Sub(now) < 5*time.Second {
-		t.Errorf("the second one: %+v", d)
-	}
-	stale.Repeated = false
-	if d := Decide(stale, 0, b, owed().Add(40*time.Hour), half); d.Verdict != outcome.VerdictDeadLetter {
-		t.Errorf("when the time is over: %+v", d)
-	}
-}
-
 // A wrong answer of the DNS passes; an address in the URL does not.
-func TestANameWithABlockedAddressIsTriedAgainUntilTheBudgetEnds(t *testing.T) {
+func TestANameWithABlockedAddressIsToldFromSuchAnAddress(t *testing.T) {
 	resolver := nameserver(t, func(int64) []netip.Addr { return addrs("10.1.2.3") })
 	c := newTestClient(t, Options{Resolver: resolver})
 	named := try(t, c, post("http://split.example.com:8080/", patient))
@@ -149,17 +131,5 @@ func TestANameWithABlockedAddressIsTriedAgainUntilTheBudgetEnds(t *testing.T) {
 	literal := try(t, c, post("http://10.1.2.3:8080/", patient))
 	if literal.Outcome != outcome.AddressBlocked || literal.Class != outcome.ClassTerminal || literal.ByName {
 		t.Errorf("an address: %s, %s, by name %v", literal.Outcome, literal.Class, literal.ByName)
-	}
-	b := standardBudget()
-	if d := Decide(named.Facts(), 1, b, owed().Add(time.Second), half); d.Verdict != outcome.VerdictRetry {
-		t.Errorf("a name: %+v", d)
-	}
-	for _, at := range []time.Duration{time.Hour, 40 * time.Hour} {
-		if d := Decide(named.Facts(), 8, b, owed().Add(at), half); d.Reason != outcome.ReasonAddressBlocked || !strings.Contains(d.Why, "also at the last attempt") {
-			t.Errorf("a name, at the end: %+v", d)
-		}
-	}
-	if d := Decide(literal.Facts(), 1, b, owed().Add(time.Second), half); d.Reason != outcome.ReasonAddressBlocked {
-		t.Errorf("an address: %+v", d)
 	}
 }

@@ -1,4 +1,4 @@
-package dispatcher
+package webhook
 
 import (
 	"context"
@@ -15,9 +15,9 @@ func (d *dialer) tunnel(ctx context.Context, network, address string) (net.Conn,
 	return t.DialContext(ctx, network, address)
 }
 
-// ProxyOf is the proxy that requests over a connection go through, as it may be
+// proxyOf is the proxy that requests over a connection go through, as it may be
 // shown; empty: none.
-func (c *Client) ProxyOf(via *registry.Connection) string {
+func (c *Client) proxyOf(via *registry.Connection) string {
 	if via != nil && via.Proxy != "" {
 		return via.Proxy
 	}

@@ -1,25 +1,15 @@
-package dispatcher
+package webhook
 
 import (
 	"errors"
-	"fmt"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/egress"
 )
-
-// fault is a failure of ours: the request could not be made, and the receiver has
-// nothing to do with it.
-type fault struct{ text string }
-
-func (f *fault) Error() string { return f.text }
-
-// neverSent is how what goes on record of such an attempt begins.
-const neverSent = "no request was made: "
 
 // faultOf tells a failure on this side from one of the receiver's. ourProxy says
 // that the connection goes through the operator's proxy, not through one that the
@@ -27,16 +17,16 @@ const neverSent = "no request was made: "
 //
 // What can be either stays the receiver's: no route to a host, no answer of a
 // proxy to a tunnel, a name that a resolver fails to find.
-func faultOf(err error, ourProxy bool) (text string, ours bool) {
+func faultOf(err error, ourProxy bool) (why string, ours bool) {
 	var (
-		own   *fault
+		own   *attempt.Fault
 		proxy *egress.ProxyError
 		dns   *net.DNSError
 		errno syscall.Errno
 	)
 	switch {
 	case errors.As(err, &own):
-		return own.text, true
+		return own.Text, true
 	case errors.As(err, &proxy):
 		return proxy.Error(), ourProxy && !proxy.OfTarget()
 	case errors.As(err, &dns):
@@ -61,26 +51,3 @@ func unreachable(s string) bool {
 	}
 	return false
 }
-
-// checkHeader says what of a header cannot be sent. net/http refuses the same
-// things, but only once it has a connection.
-func checkHeader(h http.Header) error {
-	for name, values := range h {
-		if name == "" || strings.ContainsFunc(name, notToken) {
-			return &fault{fmt.Sprintf("the name of the header %.40q cannot be sent", name)}
-		}
-		for _, v := range values {
-			if i := strings.IndexFunc(v, unsendable); i >= 0 {
-				return &fault{fmt.Sprintf("the value of the header %s has a character at byte %d that cannot be sent", name, i)}
-			}
-		}
-	}
-	return nil
-}
-
-// notToken follows RFC 9110, section 5.6.2.
-func notToken(r rune) bool {
-	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-}
-
-func unsendable(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

@@ -1,4 +1,4 @@
-package dispatcher
+package webhook
 
 import (
 	"context"
@@ -11,21 +11,16 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/outcome"
+	"github.com/waybill-dev/waybill/internal/text"
 )
 
 const earlyText = "the receiver sent an answer before the request"
 
-func (r *Result) setOutcome(o outcome.Outcome) { r.Outcome, r.Class = o, o.Class() }
-
-func (r *Result) fail(o outcome.Outcome, text string) {
-	r.setOutcome(o)
-	r.Err = text
-}
-
 // setInterim records that something spoke HTTP although no final response came.
-func (r *Result) setInterim(x *exchange) {
+func setInterim(r *attempt.Result, x *exchange) {
 	n, code := x.interimSeen()
 	r.GotResponse = n > 0
 	if r.Outcome == outcome.InformationalFinal {
@@ -36,7 +31,7 @@ func (r *Result) setInterim(x *exchange) {
 // ended returns the outcome of an attempt that failed because its time was over or
 // its caller cancelled it. Dials have the same limit as the attempt but a timer of
 // their own, so theirs may fire first: the clock decides, not the timer.
-func ended(ctx context.Context, limit time.Time) (o outcome.Outcome, text string, ok bool) {
+func ended(ctx context.Context, limit time.Time) (o outcome.Outcome, why string, ok bool) {
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, errAttemptTimeout), cause == nil && !time.Now().Before(limit):
@@ -50,8 +45,8 @@ func ended(ctx context.Context, limit time.Time) (o outcome.Outcome, text string
 // outcomeOf classifies a request that got no response. The text never quotes what
 // the receiver sent.
 func outcomeOf(ctx context.Context, err error, x *exchange) (outcome.Outcome, string) {
-	if o, text, ok := ended(ctx, x.limit); ok {
-		return o, text
+	if o, why, ok := ended(ctx, x.limit); ok {
+		return o, why
 	}
 	var (
 		blocked   *egress.BlockedError
@@ -62,9 +57,9 @@ func outcomeOf(ctx context.Context, err error, x *exchange) (outcome.Outcome, st
 	interim, _ := x.interimSeen()
 	switch {
 	case errors.As(err, &proxy):
-		return outcome.ConnectionFailed, safeText(proxy.Error())
+		return outcome.ConnectionFailed, text.Spaced(proxy.Error())
 	case errors.As(err, &blocked):
-		return outcome.AddressBlocked, safeText(blocked.Error())
+		return outcome.AddressBlocked, text.Spaced(blocked.Error())
 	case errors.As(err, &dns):
 		return outcome.DNSFailure, dnsText(dns)
 	case errors.As(err, &handshake):
@@ -90,9 +85,9 @@ func otherOutcome(err error, x *exchange) (outcome.Outcome, string) {
 	switch {
 	case errors.As(err, &op) && op.Op == "remote error":
 		// In TLS 1.3 a receiver refuses a client certificate after the handshake.
-		return outcome.TLSFailure, safeText(fmt.Sprintf("the receiver refused the TLS connection: %v", op.Err))
+		return outcome.TLSFailure, text.Spaced(fmt.Sprintf("the receiver refused the TLS connection: %v", op.Err))
 	case errors.As(err, &op):
-		return outcome.ConnectionFailed, safeText(fmt.Sprintf("%s failed: %v", op.Op, op.Err))
+		return outcome.ConnectionFailed, text.Spaced(fmt.Sprintf("%s failed: %v", op.Op, op.Err))
 	case strings.Contains(err.Error(), "connection error:"): // HTTP/2: the peer broke the protocol.
 		return outcome.BadResponse, "the answer is not valid HTTP/2, or its headers are larger than the limit"
 	case strings.Contains(err.Error(), "headers exceeded"), strings.Contains(err.Error(), "header list"):
@@ -103,9 +98,9 @@ func otherOutcome(err error, x *exchange) (outcome.Outcome, string) {
 		return outcome.BadResponse, "the answer is not valid HTTP"
 	}
 	if x.connected() { // how much of the request left, nobody knows
-		return outcome.ConnectionReset, safeText("the connection failed before the response: " + err.Error())
+		return outcome.ConnectionReset, text.Spaced("the connection failed before the response: " + err.Error())
 	}
-	return outcome.ConnectionFailed, safeText(err.Error())
+	return outcome.ConnectionFailed, text.Spaced(err.Error())
 }
 
 func handshakeOutcome(err error) (outcome.Outcome, string) {
@@ -116,17 +111,17 @@ func handshakeOutcome(err error) (outcome.Outcome, string) {
 	if errors.As(err, &record) {
 		return outcome.TLSFailure, "TLS handshake failed: the receiver does not speak TLS on this port"
 	}
-	return outcome.TLSFailure, safeText("TLS handshake failed: " + err.Error())
+	return outcome.TLSFailure, text.Spaced("TLS handshake failed: " + err.Error())
 }
 
 func dnsText(e *net.DNSError) string {
 	switch {
 	case e.IsNotFound:
-		return safeText("DNS: no such host: " + e.Name)
+		return text.Spaced("DNS: no such host: " + e.Name)
 	case e.IsTimeout:
-		return safeText("DNS: no answer in time for " + e.Name)
+		return text.Spaced("DNS: no answer in time for " + e.Name)
 	}
-	return safeText("DNS: " + e.Err + ": " + e.Name)
+	return text.Spaced("DNS: " + e.Err + ": " + e.Name)
 }
 
 // isEOF reports an orderly end of the connection. net/http has an unexported

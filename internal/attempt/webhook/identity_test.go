@@ -1,4 +1,4 @@
-package dispatcher
+package webhook
 
 import (
 	"crypto/tls"
@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/internal/testkit"
@@ -51,7 +52,7 @@ func newSecure(t *testing.T, cert testkit.Pair, alter func(*tls.Config)) *secure
 
 func in(d time.Duration) time.Time { return time.Now().Add(d) }
 
-func as(t *testing.T, owner, id string, ca *testkit.CA, client *testkit.Pair) func(*Request) {
+func as(t *testing.T, owner, id string, ca *testkit.CA, client *testkit.Pair) func(*attempt.Request) {
 	t.Helper()
 	via := &registry.Connection{ID: id}
 	if ca != nil {
@@ -61,10 +62,10 @@ func as(t *testing.T, owner, id string, ca *testkit.CA, client *testkit.Pair) fu
 		c := client.TLS(t)
 		via.Certificate = &c
 	}
-	return func(r *Request) { r.Owner, r.Connection = owner, via }
+	return func(r *attempt.Request) { r.Owner, r.Connection = owner, via }
 }
 
-func (r *secureReceiver) post(how ...func(*Request)) Request {
+func (r *secureReceiver) post(how ...func(*attempt.Request)) attempt.Request {
 	req := post(r.URL, patient)
 	for _, f := range how {
 		f(&req)
@@ -216,7 +217,7 @@ func TestTheNumberOfIdentitiesKeptIsBoundedAndAttemptsUnderWayGoOn(t *testing.T)
 	slow := post(s.URL, patient)
 	slow.Header.Set("X-Slow", "1")
 	as(t, "ep_slow", "1", ca, nil)(&slow)
-	done := make(chan Result)
+	done := make(chan attempt.Result)
 	go func() { done <- try(t, c, slow) }()
 	<-started
 	for i := range 10 {
@@ -240,8 +241,8 @@ func TestTheNumberOfIdentitiesKeptIsBoundedAndAttemptsUnderWayGoOn(t *testing.T)
 // Nothing in the product can turn verification off.
 func TestNoCodeTurnsTLSVerificationOff(t *testing.T) {
 	files := 0
-	for _, dir := range []string{"../../cmd", "../../internal", "../../pkg", "../../streams"} {
-		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+	for _, dir := range []string{"cmd", "internal", "pkg", "streams"} {
+		err := filepath.WalkDir(testkit.Path(t, dir), func(path string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}

@@ -1,10 +1,11 @@
-package dispatcher
+package webhook
 
 import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"net/http/httptrace"
 	"net/textproto"
 	"sync"
@@ -191,7 +192,7 @@ func (x *exchange) interimSeen() (count, lastCode int) {
 }
 
 // report copies what was seen so far. Hooks that fire later change only x.
-func (x *exchange) report(r *Result, now time.Time) {
+func (x *exchange) report(r *attempt.Result, now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r.RemoteAddr, r.Reused = x.remote, x.reused

@@ -1,6 +1,6 @@
-// Package dispatcher makes the attempts: one HTTP request at a time (Client.Try),
-// and the decision on what follows from its outcome (Decide).
-package dispatcher
+// Package webhook makes attempts at receivers that take an HTTP POST: one signed
+// request at a time (Client.Try).
+package webhook
 
 import (
 	"context"
@@ -12,10 +12,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/text"
 )
 
 const (
@@ -57,61 +59,11 @@ type Options struct {
 	Now      func() time.Time // Optional; default: time.Now.
 }
 
-// Request is one attempt to make: a POST.
-type Request struct {
-	URL     string
-	Body    []byte        // MUST NOT change until Try has returned.
-	Header  http.Header   // Complete: signature, ids, content type. Not modified.
-	Timeout time.Duration // For the whole exchange, a token for it included. 0: the Client's.
-
-	// Owner is the endpoint. Required with Connection or OAuth2.
-	Owner      string
-	Connection *registry.Connection        // nil: as every other endpoint connects
-	OAuth2     *registry.ClientCredentials // nil: Header has what there is of authorization
-	Sensitive  []string                    // Values that MUST NOT go on record, whatever the receiver answers.
-	Payload    []byte                      // Of Body, what MUST NOT go on record either.
-
-	token      string // Set by Try.
-	tokenFresh bool   // It was got for this attempt.
-}
-
-// Result is everything the HTTP layer knows about one attempt. Durations are of
-// the call alone; a part that did not happen is 0.
-type Result struct {
-	StartedAt time.Time
-	Auth      time.Duration // Getting an access token.
-	Resolve   time.Duration // DNS.
-	Connect   time.Duration // TCP, over all addresses tried.
-	TLS       time.Duration
-	FirstByte time.Duration // From a ready connection to the first byte of the response.
-	Total     time.Duration
-
-	Outcome     outcome.Outcome
-	Class       outcome.Class
-	Again       bool   // Another attempt at once may do better: of the receiver this one says nothing.
-	ByName      bool   // With OutcomeAddressBlocked: a name was looked up and had that address.
-	Fault       bool   // With OutcomeNotSent: it will fail again until somebody mends what is ours.
-	Err         string // What went wrong, for people. No secrets, no URL, at most 300 bytes.
-	Status      int    // 0 when no response came.
-	GotResponse bool   // A status line came, whatever it says.
-
-	RemoteAddr      string // "ip:port" of the connection used, or "".
-	Reused          bool   // The connection had served an earlier request.
-	HTTPVersion     string // "1.1", "2.0", or "".
-	TLSVersion      string // "TLS 1.3", or "".
-	PeerFingerprint string // SHA-256 of the peer's leaf certificate, hex, or "".
-
-	ResponseHeaders map[string]string // Lower-case names; only those worth keeping.
-	Excerpt         string            // First 1 KiB of the body after redaction; valid UTF-8.
-	ResponseBytes   int64             // Body bytes read.
-	Redacted        redact.Counts     // Pieces removed from headers, excerpt and error, by kind.
-	Truncated       bool              // The body went on, or broke off, beyond ResponseBytes.
-	RetryAfter      time.Duration     // From 429 and 503; 0 when absent or not sensible.
-}
-
-// Facts returns what Decide needs.
-func (r Result) Facts() Facts {
-	return Facts{Outcome: r.Outcome, Status: r.Status, RetryAfter: r.RetryAfter, GotResponse: r.GotResponse, Again: r.Again, ByName: r.ByName}
+// request is one that is being made.
+type request struct {
+	attempt.Request
+	token      string
+	tokenFresh bool // It was got for this attempt.
 }
 
 // Client makes attempts. It is safe for concurrent use.
@@ -195,16 +147,17 @@ var (
 // One request means one: see newPost for how a second, unrecorded one is ruled out.
 // If the process dies inside Try, the receiver may or may not have the request;
 // only the caller's record of having started can tell.
-func (c *Client) Try(ctx context.Context, r Request) Result {
+func (c *Client) Try(ctx context.Context, of attempt.Request) attempt.Result {
+	r := request{Request: of}
 	timeout := r.Timeout
 	if timeout <= 0 {
 		timeout = c.opts.Timeout
 	}
 	x := &exchange{now: c.opts.Now, started: c.opts.Now(), limit: time.Now().Add(timeout)}
-	res := Result{StartedAt: x.started}
+	res := attempt.Result{StartedAt: x.started, Proxy: c.proxyOf(of.Connection)}
 
 	if err := c.check(r); err != nil {
-		res.failBefore(err)
+		res.FailBefore(err)
 		c.cleanError(r, &res)
 		res.Total = c.opts.Now().Sub(x.started)
 		return res
@@ -224,21 +177,21 @@ func (c *Client) Try(ctx context.Context, r Request) Result {
 // authorize gets the access token that the request needs, if any. When it
 // cannot, the attempt ends here, on record as such, and nothing is sent to the
 // receiver.
-func (c *Client) authorize(ctx context.Context, r *Request, x *exchange, res *Result) bool {
+func (c *Client) authorize(ctx context.Context, r *request, x *exchange, res *attempt.Result) bool {
 	if r.OAuth2 == nil {
 		return true
 	}
 	value, fresh, err := c.token(ctx, *r, x.limit)
 	res.Auth = c.opts.Now().Sub(x.started)
-	if own := (*fault)(nil); errors.As(err, &own) {
-		res.failBefore(own)
+	if own := (*attempt.Fault)(nil); errors.As(err, &own) {
+		res.FailBefore(own)
 		return false
 	}
 	if err != nil {
-		res.fail(outcome.AuthFailure, safeText(err.Error()))
+		res.Fail(outcome.AuthFailure, text.Spaced(err.Error()))
 		if ctx.Err() != nil {
-			if o, text, ok := ended(ctx, x.limit); ok && o == outcome.Interrupted {
-				res.fail(outcome.NotSent, neverSent+text)
+			if o, why, ok := ended(ctx, x.limit); ok && o == outcome.Interrupted {
+				res.Fail(outcome.NotSent, attempt.NeverSent+why)
 			} else {
 				res.Err = "the token endpoint: no answer in time"
 			}
@@ -251,10 +204,10 @@ func (c *Client) authorize(ctx context.Context, r *Request, x *exchange, res *Re
 }
 
 // exchange makes the request and reads the answer.
-func (c *Client) exchange(ctx context.Context, cancel context.CancelFunc, r Request, x *exchange, res *Result) {
+func (c *Client) exchange(ctx context.Context, cancel context.CancelFunc, r request, x *exchange, res *attempt.Result) {
 	transport, release, err := c.transportOf(r.Owner, r.URL, r.Connection)
 	if err != nil { // what the endpoint has of its own makes no connections
-		res.failBefore(&fault{safeText(err.Error())})
+		res.FailBefore(&attempt.Fault{Text: text.Spaced(err.Error())})
 		return
 	}
 	defer release()
@@ -262,11 +215,11 @@ func (c *Client) exchange(ctx context.Context, cancel context.CancelFunc, r Requ
 	switch {
 	case err != nil:
 		c.failed(ctx, err, x, r, res)
-		res.setInterim(x)
+		setInterim(res, x)
 	case x.tooEarly(resp.ProtoMajor):
 		cancel() // So that the connection cannot be used again.
 		_ = resp.Body.Close()
-		res.fail(outcome.BadResponse, earlyText)
+		res.Fail(outcome.BadResponse, earlyText)
 	default:
 		c.readResponse(ctx, resp, x.limit, r, res)
 	}
@@ -275,7 +228,7 @@ func (c *Client) exchange(ctx context.Context, cancel context.CancelFunc, r Requ
 		// One that had served before may have been withdrawn since: the next
 		// attempt brings a new one. A new one that is refused will be again.
 		if !r.tokenFresh {
-			res.fail(outcome.AuthFailure, "the receiver did not take the access token; the next attempt brings a new one")
+			res.Fail(outcome.AuthFailure, "the receiver did not take the access token; the next attempt brings a new one")
 		}
 	}
 }
@@ -283,7 +236,7 @@ func (c *Client) exchange(ctx context.Context, cancel context.CancelFunc, r Requ
 // roundTrip sends the request. It takes another connection only while no byte of
 // the request has left this machine: an idle connection that the receiver had
 // closed costs no attempt, and the receiver cannot have seen anything of it.
-func (c *Client) roundTrip(ctx context.Context, transport *http.Transport, r Request, x *exchange) (*http.Response, error) {
+func (c *Client) roundTrip(ctx context.Context, transport *http.Transport, r request, x *exchange) (*http.Response, error) {
 	for stale := 0; ; stale++ {
 		req, err := c.newPost(ctx, r)
 		if err != nil {
@@ -299,39 +252,28 @@ func (c *Client) roundTrip(ctx context.Context, transport *http.Transport, r Req
 
 // check finds what keeps the request from being made whatever the receiver does.
 // The error is a *fault, or says that the URL may not be called.
-func (c *Client) check(r Request) error {
-	if err := checkHeader(r.Header); err != nil {
+func (c *Client) check(r request) error {
+	if err := attempt.CheckHeader(r.Header); err != nil {
 		return err
 	}
 	return c.opts.Egress.CheckURL(r.URL)
 }
 
-// failBefore is the end of an attempt that check, or what prepares a request,
-// put an end to.
-func (r *Result) failBefore(err error) {
-	if own := (*fault)(nil); errors.As(err, &own) {
-		r.fail(outcome.NotSent, neverSent+safeText(own.text))
-		r.Fault = true
-		return
-	}
-	r.fail(outcome.AddressBlocked, safeText(err.Error()))
-}
-
 // failed says what a request came to that got no response. Without a connection
 // no byte of it can have left: net/http hands a request to one before it writes.
-func (c *Client) failed(ctx context.Context, err error, x *exchange, r Request, res *Result) {
-	o, text := outcomeOf(ctx, err, x)
+func (c *Client) failed(ctx context.Context, err error, x *exchange, r request, res *attempt.Result) {
+	o, why := outcomeOf(ctx, err, x)
 	if !x.connected() {
-		why, ours := faultOf(err, c.opts.Proxy != nil && (r.Connection == nil || r.Connection.Proxy == ""))
+		cause, ours := faultOf(err, c.opts.Proxy != nil && (r.Connection == nil || r.Connection.Proxy == ""))
 		switch {
 		case o == outcome.Interrupted:
-			o, text = outcome.NotSent, neverSent+text
+			o, why = outcome.NotSent, attempt.NeverSent+why
 		case ours && o != outcome.Timeout:
-			o, text = outcome.NotSent, neverSent+safeText(why)
+			o, why = outcome.NotSent, attempt.NeverSent+text.Spaced(cause)
 			res.Fault = !errors.Is(err, errRetired) // those that come next have a connection of their own
 		}
 	}
-	res.fail(o, text)
+	res.Fail(o, why)
 	switch {
 	case o == outcome.AddressBlocked: // check has seen to addresses: this one was looked up
 		res.ByName, res.Class = true, outcome.ClassRetryable
@@ -356,10 +298,10 @@ func (c *Client) failed(ctx context.Context, err error, x *exchange, r Request, 
 // So GetBody stays nil and Body is never nil, NoBody, or a type that net/http
 // knows, not even for an empty body. What is left to net/http is to move an
 // HTTP/2 request to another connection before any of its frames was written.
-func (c *Client) newPost(ctx context.Context, r Request) (*http.Request, error) {
+func (c *Client) newPost(ctx context.Context, r request) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, egress.EscapeURL(r.URL), nil)
 	if err != nil {
-		return nil, &fault{safeText(err.Error())}
+		return nil, &attempt.Fault{Text: text.Spaced(err.Error())}
 	}
 	req.Body = newOnceBody(r.Body)
 	req.ContentLength = int64(len(r.Body))

@@ -1,4 +1,4 @@
-package dispatcher
+package webhook
 
 import (
 	"context"
@@ -13,7 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/registry"
+	"github.com/waybill-dev/waybill/internal/text"
 )
 
 const (
@@ -50,7 +52,7 @@ type fetch struct {
 }
 
 // get returns a token, and whether it was got for this attempt.
-func (c *Client) token(ctx context.Context, r Request, limit time.Time) (value string, fresh bool, err error) {
+func (c *Client) token(ctx context.Context, r request, limit time.Time) (value string, fresh bool, err error) {
 	t := &c.tokens
 	t.mu.Lock()
 	have := t.by[r.Owner]
@@ -105,7 +107,7 @@ func (t *tokens) reject(owner, value string) {
 	}
 }
 
-func (c *Client) fetchToken(ctx context.Context, r Request, limit time.Time, have *token, f *fetch) {
+func (c *Client) fetchToken(ctx context.Context, r request, limit time.Time, have *token, f *fetch) {
 	ctx, cancel := context.WithDeadlineCause(ctx, limit, errAttemptTimeout)
 	defer cancel()
 	defer context.AfterFunc(c.closing, cancel)()
@@ -119,23 +121,23 @@ func (c *Client) fetchToken(ctx context.Context, r Request, limit time.Time, hav
 
 // requestToken makes one request to the token endpoint, under the same rules as
 // one to a receiver: the same egress policy, no redirect, bounded in time and size.
-func (c *Client) requestToken(ctx context.Context, r Request, limit time.Time) (value string, life time.Duration, err error) {
+func (c *Client) requestToken(ctx context.Context, r request, limit time.Time) (value string, life time.Duration, err error) {
 	o := r.OAuth2
 	if err := c.opts.Egress.CheckURL(o.TokenURL); err != nil {
-		return "", 0, tokenError(safeText(err.Error()))
+		return "", 0, tokenError(text.Spaced(err.Error()))
 	}
 	transport, release, err := c.transportOf(r.Owner+" token", o.TokenURL, tokenConnection(r.Connection))
 	if err != nil {
-		return "", 0, &fault{"the token endpoint: " + safeText(err.Error())}
+		return "", 0, &attempt.Fault{Text: "the token endpoint: " + text.Spaced(err.Error())}
 	}
 	defer release()
 	x := &exchange{now: c.opts.Now, started: c.opts.Now(), limit: limit}
 	ask := tokenRequest(*o, r.Header.Get("User-Agent"))
 	resp, err := c.roundTrip(x.attach(ctx), transport, ask, x)
 	if err != nil {
-		var res Result
+		var res attempt.Result
 		if c.failed(ctx, err, x, ask, &res); res.Fault {
-			return "", 0, &fault{"the token endpoint: " + strings.TrimPrefix(res.Err, neverSent)}
+			return "", 0, &attempt.Fault{Text: "the token endpoint: " + strings.TrimPrefix(res.Err, attempt.NeverSent)}
 		}
 		return "", 0, tokenError(res.Err)
 	}
@@ -162,7 +164,7 @@ func tokenConnection(via *registry.Connection) *registry.Connection {
 }
 
 // tokenRequest follows RFC 6749, sections 4.4.2 and 2.3.1.
-func tokenRequest(o registry.ClientCredentials, userAgent string) Request {
+func tokenRequest(o registry.ClientCredentials, userAgent string) request {
 	form := url.Values{"grant_type": {"client_credentials"}}
 	if len(o.Scopes) > 0 {
 		form.Set("scope", strings.Join(o.Scopes, " "))
@@ -181,7 +183,7 @@ func tokenRequest(o registry.ClientCredentials, userAgent string) Request {
 		pair := url.QueryEscape(o.ClientID) + ":" + url.QueryEscape(o.ClientSecret)
 		h.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
 	}
-	return Request{URL: o.TokenURL, Header: h, Body: []byte(form.Encode())}
+	return request{Request: attempt.Request{URL: o.TokenURL, Header: h, Body: []byte(form.Encode())}}
 }
 
 // readToken never quotes the answer but for an error code of RFC 6749.

@@ -1,4 +1,4 @@
-package dispatcher
+package webhook
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/outcome"
 )
@@ -159,8 +160,8 @@ func newTestClient(t testing.TB, o Options) *Client {
 }
 
 // post is a request as the dispatcher makes them, Idempotency-Key included.
-func post(url string, timeout time.Duration) Request {
-	return Request{
+func post(url string, timeout time.Duration) attempt.Request {
+	return attempt.Request{
 		URL: url, Timeout: timeout, Body: []byte(`{"id":"evt_1","data":{}}`),
 		Header: http.Header{
 			"Content-Type":    {"application/json"},
@@ -171,12 +172,12 @@ func post(url string, timeout time.Duration) Request {
 }
 
 // try makes an attempt and checks what holds for every attempt.
-func try(t *testing.T, c *Client, r Request) Result {
+func try(t *testing.T, c *Client, r attempt.Request) attempt.Result {
 	t.Helper()
 	return tryContext(t, context.Background(), c, r)
 }
 
-func tryContext(t *testing.T, ctx context.Context, c *Client, r Request) Result {
+func tryContext(t *testing.T, ctx context.Context, c *Client, r attempt.Request) attempt.Result {
 	t.Helper()
 	before := time.Now()
 	res := c.Try(ctx, r)

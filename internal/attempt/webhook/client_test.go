@@ -1,4 +1,4 @@
-package dispatcher
+package webhook
 
 import (
 	"context"
@@ -14,13 +14,14 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/egress"
 	"github.com/waybill-dev/waybill/internal/outcome"
 )
 
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
-func checkText(t *testing.T, res Result) {
+func checkText(t *testing.T, res attempt.Result) {
 	t.Helper()
 	texts := []string{res.Err, res.Excerpt}
 	for name, v := range res.ResponseHeaders {
@@ -42,7 +43,7 @@ type misbehaviour struct {
 	timeout time.Duration
 	outcome outcome.Outcome
 	status  int
-	check   func(*testing.T, Result)
+	check   func(*testing.T, attempt.Result)
 }
 
 func answers() []misbehaviour {
@@ -54,7 +55,7 @@ func answers() []misbehaviour {
 		}
 	}
 	return []misbehaviour{
-		{"a 200 is delivered", answer(ok), patient, outcome.Delivered, 200, func(t *testing.T, r Result) {
+		{"a 200 is delivered", answer(ok), patient, outcome.Delivered, 200, func(t *testing.T, r attempt.Result) {
 			if r.Excerpt != "ok" || r.ResponseBytes != 2 || r.Truncated || r.HTTPVersion != "1.1" || r.Reused {
 				t.Errorf("got %+v", r)
 			}
@@ -74,7 +75,7 @@ func answers() []misbehaviour {
 		{"a 200 whose announced body never starts times out", slow("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", ""), unhurried, outcome.Timeout, 200, truncated},
 		{"a 200 whose chunks never start times out", slow("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", ""), unhurried, outcome.Timeout, 200, truncated},
 		{"a 503 whose body drips is a 503", slow("HTTP/1.1 503 X\r\n\r\n", "z"), unhurried, outcome.StatusRetryable, 503, truncated},
-		{"an endless body is read up to the limit", slow("HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("z", 10_000)), patient, outcome.Delivered, 200, func(t *testing.T, r Result) {
+		{"an endless body is read up to the limit", slow("HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("z", 10_000)), patient, outcome.Delivered, 200, func(t *testing.T, r attempt.Result) {
 			if r.ResponseBytes != defaultMaxResponse || !r.Truncated || len(r.Excerpt) > maxExcerpt {
 				t.Errorf("read %d bytes, excerpt %d", r.ResponseBytes, len(r.Excerpt))
 			}
@@ -92,14 +93,14 @@ func answers() []misbehaviour {
 	}
 }
 
-func truncated(t *testing.T, r Result) {
+func truncated(t *testing.T, r attempt.Result) {
 	if !r.Truncated || !r.GotResponse {
 		t.Errorf("Truncated is %v, GotResponse is %v", r.Truncated, r.GotResponse)
 	}
 }
 
 func oddAnswers() []misbehaviour {
-	none := func(t *testing.T, r Result) {
+	none := func(t *testing.T, r attempt.Result) {
 		if r.GotResponse {
 			t.Error("counts as a response")
 		}
@@ -123,27 +124,27 @@ func oddAnswers() []misbehaviour {
 		{"a header line without a colon is a bad response", once("HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), patient, outcome.BadResponse, 0, nil},
 		{"headers beyond the limit are a bad response", once("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("a", 200_000) + "\r\n\r\n"), patient, outcome.BadResponse, 0, nil},
 		{"two content lengths are a bad response", once("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nok"), patient, outcome.BadResponse, 0, nil},
-		{"header bytes in Latin-1 are kept readable", answer("HTTP/1.1 200 OK\r\nServer: caf\xe9\r\nContent-Length: 2\r\n\r\nok"), patient, outcome.Delivered, 200, func(t *testing.T, r Result) {
+		{"header bytes in Latin-1 are kept readable", answer("HTTP/1.1 200 OK\r\nServer: caf\xe9\r\nContent-Length: 2\r\n\r\nok"), patient, outcome.Delivered, 200, func(t *testing.T, r attempt.Result) {
 			if got := r.ResponseHeaders["server"]; got != "caf\uFFFD" {
 				t.Errorf("server is %q", got)
 			}
 		}},
-		{"a body in Latin-1 is kept readable", answer("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ncaf\xe9"), patient, outcome.Delivered, 200, func(t *testing.T, r Result) {
+		{"a body in Latin-1 is kept readable", answer("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ncaf\xe9"), patient, outcome.Delivered, 200, func(t *testing.T, r attempt.Result) {
 			if r.Excerpt != "caf\uFFFD" {
 				t.Errorf("excerpt is %q", r.Excerpt)
 			}
 		}},
-		{"secrets in a body are redacted", answer("HTTP/1.1 400 X\r\nContent-Length: 31\r\n\r\nbad token: Bearer abcdef0123456"), patient, outcome.StatusTerminal, 400, func(t *testing.T, r Result) {
+		{"secrets in a body are redacted", answer("HTTP/1.1 400 X\r\nContent-Length: 31\r\n\r\nbad token: Bearer abcdef0123456"), patient, outcome.StatusTerminal, 400, func(t *testing.T, r attempt.Result) {
 			if strings.Contains(r.Excerpt, "abcdef") || !strings.Contains(r.Excerpt, "bad token") {
 				t.Errorf("excerpt is %q", r.Excerpt)
 			}
 		}},
-		{"a secret at the excerpt's end is redacted whole", answer("HTTP/1.1 400 X\r\nContent-Length: 1041\r\n\r\n" + strings.Repeat("- ", 505) + "Bearer abcdef0123456789abcdef01"), patient, outcome.StatusTerminal, 400, func(t *testing.T, r Result) {
+		{"a secret at the excerpt's end is redacted whole", answer("HTTP/1.1 400 X\r\nContent-Length: 1041\r\n\r\n" + strings.Repeat("- ", 505) + "Bearer abcdef0123456789abcdef01"), patient, outcome.StatusTerminal, 400, func(t *testing.T, r attempt.Result) {
 			if strings.Contains(r.Excerpt, "abc") {
 				t.Errorf("excerpt ends in %q", r.Excerpt[len(r.Excerpt)-40:])
 			}
 		}},
-		{"a compressed body is not decompressed", answer("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00"), patient, outcome.Delivered, 200, func(t *testing.T, r Result) {
+		{"a compressed body is not decompressed", answer("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00"), patient, outcome.Delivered, 200, func(t *testing.T, r attempt.Result) {
 			if r.ResponseBytes != 4 || r.Excerpt != "" || r.ResponseHeaders["content-encoding"] != "gzip" {
 				t.Errorf("got %+v", r)
 			}

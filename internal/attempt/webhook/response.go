@@ -1,4 +1,4 @@
-package dispatcher
+package webhook
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/outcome"
 	"github.com/waybill-dev/waybill/internal/redact"
 	"github.com/waybill-dev/waybill/internal/text"
@@ -39,11 +39,11 @@ type bodyBuffer [excerptWindow + 1024]byte
 // readResponse reads a bounded part of the body, so that the connection can be
 // used again after a normal answer, and closes it. Closing with data left drops
 // the connection (HTTP/1) or resets the stream (HTTP/2); nothing is drained.
-func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit time.Time, r Request, res *Result) {
+func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit time.Time, r request, res *attempt.Result) {
 	res.GotResponse = true
 	res.Status = resp.StatusCode
 	res.HTTPVersion = strconv.Itoa(resp.ProtoMajor) + "." + strconv.Itoa(resp.ProtoMinor)
-	res.setOutcome(outcome.OfStatus(resp.StatusCode))
+	res.SetOutcome(outcome.OfStatus(resp.StatusCode))
 	clean := c.cleaner(r, res)
 	res.ResponseHeaders = keepHeaders(resp.Header, clean)
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
@@ -67,7 +67,7 @@ func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit ti
 		// A success needs its headers and the first part of its body. Without a byte
 		// of a body that was announced, the receiver has not finished saying yes.
 		if n == 0 && res.Outcome == outcome.Delivered {
-			res.fail(bodyOutcome(ctx, limit, err))
+			res.Fail(bodyOutcome(ctx, limit, err))
 		}
 	}
 	most := c.opts.Redact.Excerpt(r.Owner)
@@ -83,7 +83,7 @@ type cleaner struct {
 	count  *redact.Counts
 }
 
-func (c *Client) cleaner(r Request, res *Result) cleaner {
+func (c *Client) cleaner(r request, res *attempt.Result) cleaner {
 	return cleaner{c.opts.Redact, redact.Known{Values: r.Sensitive, Payload: r.Payload}, &res.Redacted}
 }
 
@@ -102,9 +102,9 @@ func (c cleaner) id(b []byte) []byte {
 
 // cleanError is the error as it may go on record: it may quote a URL, a
 // certificate or a name that a receiver chose.
-func (c *Client) cleanError(r Request, res *Result) {
+func (c *Client) cleanError(r request, res *attempt.Result) {
 	if res.Err != "" {
-		res.Err = truncate(string(c.cleaner(r, res).text([]byte(truncate(res.Err, excerptWindow)))), maxErrorText)
+		res.Err = text.Truncate(string(c.cleaner(r, res).text([]byte(text.Truncate(res.Err, excerptWindow)))), attempt.MaxErrorText)
 	}
 }
 
@@ -139,7 +139,7 @@ func excerpt(b []byte, cut bool, most int, redact func([]byte) []byte) string {
 	if cut {
 		b = withoutEnd(b)
 	}
-	return truncate(strings.ToValidUTF8(string(b), "\uFFFD"), most)
+	return text.Truncate(strings.ToValidUTF8(string(b), "\uFFFD"), most)
 }
 
 // withoutEnd drops the last word, and before it groups of digits, which may be
@@ -155,17 +155,6 @@ func withoutEnd(b []byte) []byte {
 		}
 		b = rest
 	}
-}
-
-// truncate cuts s to at most n bytes without splitting a character.
-func truncate(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
 
 // keptHeader says whether a response header goes on record if the policy says
@@ -196,31 +185,11 @@ func keepHeaders(h http.Header, clean cleaner) map[string]string {
 		if free {
 			way = clean.text
 		}
-		kept[strings.ToLower(name)] = truncate(printable(values[0], way), maxHeaderValue)
+		value := text.Spaced(string(way([]byte(text.Spaced(values[0])))))
+		kept[strings.ToLower(name)] = text.Truncate(value, maxHeaderValue)
 	}
 	return kept
 }
-
-// printable makes text from a stranger safe to store and to show: valid UTF-8,
-// nothing that package text does not show, redacted.
-func printable(s string, redact func([]byte) []byte) string {
-	s = strings.Map(func(r rune) rune {
-		if !text.Shown(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-	if redact != nil {
-		s = strings.ToValidUTF8(string(redact([]byte(s))), "\uFFFD")
-	}
-	return strings.TrimSpace(s)
-}
-
-// maxErrorText bounds what goes on record of an error.
-const maxErrorText = 300
-
-// safeText is an error's text on its way to cleanError.
-func safeText(s string) string { return printable(s, nil) }
 
 // parseRetryAfter reads seconds or an HTTP date. What is negative, unreadable or
 // beyond maxRetryAfter counts as absent.
@@ -246,8 +215,8 @@ func parseRetryAfter(v string, now time.Time) time.Duration {
 
 // bodyOutcome is the outcome of a success that broke off before its body began.
 func bodyOutcome(ctx context.Context, limit time.Time, err error) (outcome.Outcome, string) {
-	if o, text, ok := ended(ctx, limit); ok {
-		return o, text
+	if o, why, ok := ended(ctx, limit); ok {
+		return o, why
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || isReset(err) {
 		return outcome.ConnectionReset, "the connection ended before the body of the response began"

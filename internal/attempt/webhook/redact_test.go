@@ -1,10 +1,11 @@
-package dispatcher
+package webhook
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/redact"
 )
 
@@ -69,14 +70,14 @@ func TestThePolicySaysHowMuchOfAnAnswerIsKept(t *testing.T) {
 
 func TestAnErrorShowsNeitherUserNorQueryOfAURL(t *testing.T) {
 	c := newTestClient(t, Options{})
-	res := Result{Err: `Post "https://jane:hunter2@example.com/in?token=abc&x=1": ` + strings.Repeat("y ", 140) + "4111 1111 1111 1111"}
-	c.cleanError(Request{}, &res)
+	res := attempt.Result{Err: `Post "https://jane:hunter2@example.com/in?token=abc&x=1": ` + strings.Repeat("y ", 140) + "4111 1111 1111 1111"}
+	c.cleanError(request{}, &res)
 	for _, part := range []string{"jane", "hunter2", "abc", "4111"} {
 		if strings.Contains(res.Err, part) {
 			t.Errorf("%q shows %s", res.Err, part)
 		}
 	}
-	if len(res.Err) > maxErrorText || res.Redacted["userinfo"] != 1 || res.Redacted["query"] != 1 || res.Redacted["secret"] != 1 {
+	if len(res.Err) > attempt.MaxErrorText || res.Redacted["userinfo"] != 1 || res.Redacted["query"] != 1 || res.Redacted["secret"] != 1 {
 		t.Errorf("%d bytes, %v: %q", len(res.Err), res.Redacted, res.Err)
 	}
 }
