@@ -16,7 +16,7 @@ RACE ?= $(if $(shell command -v $${CC:-cc} gcc 2>/dev/null),-race)
 # package most tests wait.
 TESTFLAGS ?= -p 2 -parallel 4 -timeout 15m
 # The packages that take longest start first: one that starts last runs alone, on one core.
-LONG := internal/ledger test/pipeline internal/ledgersink internal/transparency test/torture internal/evidence internal/ledger/roles
+LONG := internal/ledger test/pipeline internal/ledger/sink internal/ledger/transparency test/torture internal/ledger/evidence internal/ledger/roles
 FUZZTIME ?= 30s
 
 ##@ Use
@@ -47,7 +47,7 @@ build: ## Build every binary into bin/
 test: engine $(NODE_PACKAGES) vet ## Run every test of every module
 	@echo "testing $(if $(RACE),with the race detector,without the race detector: no C compiler was found)"
 	@# vet is done: go test need not do its share once more.
-	@go run ./internal/lint/testcount $(MODULES:%=-dir %) $(LONG:%=-first ./%) -- $(RACE) -vet=off $(TESTFLAGS)
+	@go run ./test/lint/testcount $(MODULES:%=-dir %) $(LONG:%=-first ./%) -- $(RACE) -vet=off $(TESTFLAGS)
 
 .PHONY: test-race
 test-race: RACE := -race
@@ -70,7 +70,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s)
 lint: vet ## Check formatting and run go vet and staticcheck
 	@unformatted=$$(gofmt -l $(wildcard *.go) cmd internal pkg streams test testdata); \
 	if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
-	@for dir in $(MODULES); do (cd $$dir && go tool -modfile="$(CURDIR)/internal/lint/tools.mod" staticcheck ./...); done
+	@for dir in $(MODULES); do (cd $$dir && go tool -modfile="$(CURDIR)/test/lint/tools.mod" staticcheck ./...); done
 
 .PHONY: vet
 vet:
@@ -90,7 +90,8 @@ bench: engine build ## Measure Waybill beside the raw ceiling of this machine; w
 
 .PHONY: docs
 docs: engine ## Make the references of commands, settings and the ledger's columns, and deploy/clickhouse, anew from the programs
-	@go test ./internal/cli -update
+	@go test ./internal/app/cli -update
+	@go test ./test/lint -run TestThePicture -update
 	@go test ./internal/ledger -run TestTheDictionary -update
 	@go run ./cmd/waybill ledger roles --print-sql > deploy/clickhouse/roles.sql
 	@go run ./cmd/waybill ledger roles --print-xml > deploy/clickhouse/users.xml

@@ -7,8 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/waybill-dev/waybill/internal/testkit"
 	"github.com/waybill-dev/waybill/streams"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 // An EVENTS that an earlier version made, which took what producers published

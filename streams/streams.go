@@ -25,7 +25,7 @@ const (
 	Replays     = "REPLAYS"
 	Escalations = "ESCALATIONS"
 	Checkpoints = "CHECKPOINTS"
-	// EventIDs says which ids EVENTS holds: see internal/eventids.
+	// EventIDs says which ids EVENTS holds: see internal/events/eventids.
 	EventIDs = "EVENT_IDS"
 
 	EndpointsBucket  = "endpoints"

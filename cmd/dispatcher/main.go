@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-dev/waybill/internal/dispatcher"
-	"github.com/waybill-dev/waybill/internal/egress"
-	"github.com/waybill-dev/waybill/internal/ids"
-	"github.com/waybill-dev/waybill/internal/process"
-	"github.com/waybill-dev/waybill/internal/redact"
+	"github.com/waybill-dev/waybill/internal/app/process"
+	"github.com/waybill-dev/waybill/internal/domain/ids"
+	"github.com/waybill-dev/waybill/internal/pipeline/dispatcher"
+	"github.com/waybill-dev/waybill/internal/platform/egress"
+	"github.com/waybill-dev/waybill/internal/platform/redact"
+	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/internal/registry"
-	"github.com/waybill-dev/waybill/internal/sealed"
 	"github.com/waybill-dev/waybill/streams"
 )
 

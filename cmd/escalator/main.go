@@ -7,14 +7,14 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/waybill-dev/waybill/internal/escalator"
-	"github.com/waybill-dev/waybill/internal/process"
-	"github.com/waybill-dev/waybill/internal/teller"
+	"github.com/waybill-dev/waybill/internal/app/notifyflags"
+	"github.com/waybill-dev/waybill/internal/app/process"
+	"github.com/waybill-dev/waybill/internal/pipeline/escalator"
 	"github.com/waybill-dev/waybill/streams"
 )
 
 func main() {
-	var flags teller.Flags
+	var flags notifyflags.Flags
 	os.Exit(process.Execute(process.StageCommand{
 		Name:  "escalator",
 		Short: "Tell people about dead letters, inside their deadline",

@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-dev/waybill/internal/eventids"
-	"github.com/waybill-dev/waybill/internal/ingest"
-	"github.com/waybill-dev/waybill/internal/problem"
-	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/app/process"
+	"github.com/waybill-dev/waybill/internal/events/eventids"
+	"github.com/waybill-dev/waybill/internal/pipeline/ingest"
+	"github.com/waybill-dev/waybill/internal/platform/problem"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
 )

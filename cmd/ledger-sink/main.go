@@ -8,15 +8,15 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/waybill-dev/waybill/internal/app/process"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledgersink"
-	"github.com/waybill-dev/waybill/internal/process"
-	"github.com/waybill-dev/waybill/internal/transparency"
+	"github.com/waybill-dev/waybill/internal/ledger/sink"
+	"github.com/waybill-dev/waybill/internal/ledger/transparency"
 	"github.com/waybill-dev/waybill/streams"
 )
 
 func main() {
-	var o ledgersink.Options
+	var o sink.Options
 	var log transparency.Settings
 	var dsn string
 	os.Exit(process.Execute(process.StageCommand{
@@ -34,10 +34,10 @@ checkpoints of it. Both are served on --http: /log/checkpoint, /log/tile/…
 		Streams: []string{streams.Ledger},
 		Bind: func(f *pflag.FlagSet) {
 			f.StringVar(&dsn, "clickhouse", "clickhouse://127.0.0.1:9000/"+ledger.DefaultDatabase, "ClickHouse, native protocol: clickhouse://user:password@host:port/database")
-			f.IntVar(&o.BatchRecords, "batch-records", ledgersink.DefaultBatchRecords, "most records in one insert")
-			f.IntVar(&o.BatchBytes, "batch-bytes", ledgersink.DefaultBatchBytes, "an insert ends at this many bytes")
-			f.DurationVar(&o.BatchAge, "batch-age", ledgersink.DefaultBatchAge, "longest time that a record waits for an insert to fill up; the first after a pause, and those that somebody asks for, wait much less")
-			f.DurationVar(&o.Keep, "keep", ledgersink.DefaultKeep, "how long LEDGER keeps what ClickHouse already has")
+			f.IntVar(&o.BatchRecords, "batch-records", sink.DefaultBatchRecords, "most records in one insert")
+			f.IntVar(&o.BatchBytes, "batch-bytes", sink.DefaultBatchBytes, "an insert ends at this many bytes")
+			f.DurationVar(&o.BatchAge, "batch-age", sink.DefaultBatchAge, "longest time that a record waits for an insert to fill up; the first after a pause, and those that somebody asks for, wait much less")
+			f.DurationVar(&o.Keep, "keep", sink.DefaultKeep, "how long LEDGER keeps what ClickHouse already has")
 			log.Bind(f, "default: none, and nothing is signed")
 		},
 		Check: log.Check,
@@ -52,7 +52,7 @@ checkpoints of it. Both are served on --http: /log/checkpoint, /log/tile/…
 				return err
 			}
 			o.NATS, o.Ledger, o.Log, o.Registerer, o.Tree = env.NATS, db, env.Log, env.Metrics, tree
-			stage, err := ledgersink.New(o)
+			stage, err := sink.New(o)
 			if err != nil {
 				return err
 			}

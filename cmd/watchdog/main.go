@@ -8,14 +8,14 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/waybill-dev/waybill/internal/process"
-	"github.com/waybill-dev/waybill/internal/teller"
-	"github.com/waybill-dev/waybill/internal/watchdog"
+	"github.com/waybill-dev/waybill/internal/app/notifyflags"
+	"github.com/waybill-dev/waybill/internal/app/process"
+	"github.com/waybill-dev/waybill/internal/pipeline/watchdog"
 	"github.com/waybill-dev/waybill/streams"
 )
 
 func main() {
-	var flags teller.Flags
+	var flags notifyflags.Flags
 	limits := watchdog.DefaultLimits()
 	os.Exit(process.Execute(process.StageCommand{
 		Name:  "watchdog",

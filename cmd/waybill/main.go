@@ -5,8 +5,8 @@ package main
 import (
 	"os"
 
-	"github.com/waybill-dev/waybill/internal/cli"
-	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/app/cli"
+	"github.com/waybill-dev/waybill/internal/app/process"
 )
 
 func main() {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/merkle"
-	"github.com/waybill-dev/waybill/internal/verify"
+	"github.com/waybill-dev/waybill/internal/ledger/merkle"
+	"github.com/waybill-dev/waybill/internal/ledger/verify"
 )
 
 // A ledger of so many records has a full tile of level 1. Checkpoints lie before,

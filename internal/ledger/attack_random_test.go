@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/record"
-	"github.com/waybill-dev/waybill/internal/verify"
+	"github.com/waybill-dev/waybill/internal/ledger/verify"
 )
 
 // TestRandomAttacksAreFound does one to three attacks of any kind at random

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/audit"
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/ledger/audit"
 )
 
 // balanceColumns sum audit_completeness. The buckets are those of audit.Bucket.

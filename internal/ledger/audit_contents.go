@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/audit"
+	"github.com/waybill-dev/waybill/internal/ledger/audit"
 )
 
 // contentKinds are the kinds of an event that stands under its id. What was

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/audit"
+	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/ledger/audit"
 )
 
 // sameIDs is what came in under ids: x twice, with other data; y twice, the same;

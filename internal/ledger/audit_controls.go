@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/audit"
+	"github.com/waybill-dev/waybill/internal/ledger/audit"
 )
 
 // dayCounts are the columns of audit_controls that are counts.

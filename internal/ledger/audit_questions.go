@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/audit"
+	"github.com/waybill-dev/waybill/internal/ledger/audit"
 )
 
 // AuditAttempts answers the first question from audit_attempts: by endpoint and

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/audit"
+	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/ledger/audit"
 )
 
 // acrossMonths is a ledger of 2015 whose deliveries go on from one month to another.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/audit"
+	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/ledger/audit"
 )
 
 // An event is on record as accepted, and to whom it is owed is on its way.

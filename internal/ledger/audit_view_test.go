@@ -9,9 +9,9 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/waybill-dev/waybill/internal/audit"
+	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/ledger/audit"
 )
 
 func TestTheAuditViewsAnswerTheirQuestions(t *testing.T) {

@@ -3,7 +3,7 @@ package ledger
 import (
 	"context"
 
-	"github.com/waybill-dev/waybill/internal/audit"
+	"github.com/waybill-dev/waybill/internal/ledger/audit"
 )
 
 // AuditEventRecords implements outside.Records, window by window of the period.

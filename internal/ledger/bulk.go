@@ -11,8 +11,8 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2"
 
-	"github.com/waybill-dev/waybill/internal/merkle"
-	"github.com/waybill-dev/waybill/internal/verify"
+	"github.com/waybill-dev/waybill/internal/ledger/merkle"
+	"github.com/waybill-dev/waybill/internal/ledger/verify"
 )
 
 // bulkReader reads whole columns, as the server keeps them, on a connection of

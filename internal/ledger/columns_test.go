@@ -12,9 +12,9 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/record"
-	"github.com/waybill-dev/waybill/internal/testkit"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 // open gives a migrated ledger of the test's own, and a plain connection to it.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/counted"
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/platform/counted"
 )
 
 // Action is one such record.

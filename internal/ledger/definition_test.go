@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/engine"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/testkit"
+	"github.com/waybill-dev/waybill/internal/ledger/engine"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 func check(t *testing.T, s *signed) (wrong, notes []string) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/testkit"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 func schemaPage(t *testing.T) string {

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/record"
 )
 
 func TestADeadLetterHasAnOwnerAClockAndEveryTryToTellPeople(t *testing.T) {

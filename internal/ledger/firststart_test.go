@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/engine"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/testkit"
+	"github.com/waybill-dev/waybill/internal/ledger/engine"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 // Whoever looks into the log of a first start finds nothing that looks like a fault.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ClickHouse/ch-go/proto"
 
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/domain/record"
 )
 
 // held are column readers that hold one row: what rec says.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/domain/record"
 )
 
 // Quality is how well a message of LEDGER could be read.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/testkit"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 // within points a DSN at another database of the same server.

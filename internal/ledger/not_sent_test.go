@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/domain/record"
 )
 
 // What no byte left of cannot have arrived: also on the records of versions that

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/record"
-	"github.com/waybill-dev/waybill/internal/testkit"
+	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 // analysts is the scenario with durations, redactions and checkpoints, in a database of its own.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/waybill-dev/waybill/internal/domain/outcome"
+	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/outcome"
-	"github.com/waybill-dev/waybill/internal/record"
 )
 
 func TestAListingOfDeliveriesFilters(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 
-	"github.com/waybill-dev/waybill/internal/verify"
+	"github.com/waybill-dev/waybill/internal/ledger/verify"
 )
 
 // CheckDefinitions compares every table and view with what this version's

@@ -12,7 +12,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/waybill-dev/waybill/internal/merkle"
+	"github.com/waybill-dev/waybill/internal/ledger/merkle"
 )
 
 // AppendTiles stores full tiles of one level, from number first on, in one

@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/merkle"
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/ledger/merkle"
 )
 
 // manyRecords stores n small records and returns their rows.

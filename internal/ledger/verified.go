@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/waybill-dev/waybill/internal/merkle"
-	"github.com/waybill-dev/waybill/internal/record"
-	"github.com/waybill-dev/waybill/internal/verify"
+	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/ledger/merkle"
+	"github.com/waybill-dev/waybill/internal/ledger/verify"
 )
 
 // Verified is the ledger as it is read to be verified. It implements verify.Source.

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/egress"
-	"github.com/waybill-dev/waybill/internal/sealed"
+	"github.com/waybill-dev/waybill/internal/platform/egress"
+	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 

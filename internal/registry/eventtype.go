@@ -11,9 +11,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/waybill-dev/waybill/internal/retry"
-	"github.com/waybill-dev/waybill/internal/revision"
-	"github.com/waybill-dev/waybill/internal/subscription"
+	"github.com/waybill-dev/waybill/internal/domain/retry"
+	"github.com/waybill-dev/waybill/internal/domain/subscription"
+	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
 )

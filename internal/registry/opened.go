@@ -10,8 +10,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/record"
-	"github.com/waybill-dev/waybill/internal/sealed"
+	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 

@@ -13,12 +13,12 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/waybill-dev/waybill/internal/ids"
+	"github.com/waybill-dev/waybill/internal/domain/ids"
+	"github.com/waybill-dev/waybill/internal/domain/retry"
+	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/internal/registry"
-	"github.com/waybill-dev/waybill/internal/retry"
-	"github.com/waybill-dev/waybill/internal/sealed"
-	"github.com/waybill-dev/waybill/internal/testkit"
 	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 const patience = 2 * time.Minute

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/record"
-	"github.com/waybill-dev/waybill/internal/retry"
+	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/domain/retry"
 )
 
 // Settings are what goes on record of a revision besides what has a field of

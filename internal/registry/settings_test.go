@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/domain/retry"
 	"github.com/waybill-dev/waybill/internal/registry"
-	"github.com/waybill-dev/waybill/internal/retry"
 )
 
 // What is on record of a schedule tells when attempts were to be made, whether

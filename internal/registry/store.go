@@ -11,8 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/waybill-dev/waybill/internal/outcome"
-	"github.com/waybill-dev/waybill/internal/revision"
+	"github.com/waybill-dev/waybill/internal/domain/outcome"
+	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/streams"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/retry"
-	"github.com/waybill-dev/waybill/internal/subscription"
+	"github.com/waybill-dev/waybill/internal/domain/retry"
+	"github.com/waybill-dev/waybill/internal/domain/subscription"
 )
 
 // Rule names where a delivery's deadline or policy comes from.

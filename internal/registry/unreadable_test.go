@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/registry"
-	"github.com/waybill-dev/waybill/internal/testkit"
 	"github.com/waybill-dev/waybill/streams"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 // Whoever may publish anything can have JetStream write its acknowledgement

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/egress"
-	"github.com/waybill-dev/waybill/internal/sealed"
+	"github.com/waybill-dev/waybill/internal/platform/egress"
+	"github.com/waybill-dev/waybill/internal/platform/sealed"
 )
 
 // Bounds of what requests carry besides their signature. Servers commonly take

@@ -14,9 +14,9 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-dev/waybill/internal/counted"
-	"github.com/waybill-dev/waybill/internal/revision"
-	"github.com/waybill-dev/waybill/internal/subscription"
+	"github.com/waybill-dev/waybill/internal/domain/subscription"
+	"github.com/waybill-dev/waybill/internal/jetstream/revision"
+	"github.com/waybill-dev/waybill/internal/platform/counted"
 	"github.com/waybill-dev/waybill/streams"
 )
 

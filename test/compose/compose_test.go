@@ -12,7 +12,7 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/types"
 
-	"github.com/waybill-dev/waybill/internal/engine"
+	"github.com/waybill-dev/waybill/internal/ledger/engine"
 )
 
 func read(t *testing.T, name string) string {

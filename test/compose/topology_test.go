@@ -16,8 +16,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/rs/zerolog"
 
-	"github.com/waybill-dev/waybill/internal/engine"
-	"github.com/waybill-dev/waybill/internal/sealed"
+	"github.com/waybill-dev/waybill/internal/ledger/engine"
+	"github.com/waybill-dev/waybill/internal/platform/sealed"
 )
 
 // The topology of compose.yaml as processes: the same configuration files,

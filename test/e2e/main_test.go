@@ -10,7 +10,7 @@ import (
 
 	// Everything that the programs are made of: a change anywhere must not be
 	// hidden by a cached result of these tests.
-	_ "github.com/waybill-dev/waybill/internal/cli"
+	_ "github.com/waybill-dev/waybill/internal/app/cli"
 )
 
 // programs is the directory of the binaries that TestMain builds.

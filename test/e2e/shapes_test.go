@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/api"
+	"github.com/waybill-dev/waybill/internal/operator/api"
 )
 
 // twin is a route and the command that asks or does the same.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/domain/record"
 )
 
 // TestDifferentEventsUnderOneIDAreFoundByWhoeverLooks: x stands for two events, as

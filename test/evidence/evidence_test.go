@@ -19,15 +19,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
-	"github.com/waybill-dev/waybill/internal/checkpoint"
-	"github.com/waybill-dev/waybill/internal/cli"
-	"github.com/waybill-dev/waybill/internal/evidence"
+	"github.com/waybill-dev/waybill/internal/app/cli"
+	"github.com/waybill-dev/waybill/internal/app/process"
+	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledgersink"
-	"github.com/waybill-dev/waybill/internal/process"
-	"github.com/waybill-dev/waybill/internal/record"
-	"github.com/waybill-dev/waybill/internal/testkit"
-	"github.com/waybill-dev/waybill/internal/transparency"
+	"github.com/waybill-dev/waybill/internal/ledger/checkpoint"
+	"github.com/waybill-dev/waybill/internal/ledger/evidence"
+	"github.com/waybill-dev/waybill/internal/ledger/sink"
+	"github.com/waybill-dev/waybill/internal/ledger/transparency"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -66,7 +66,7 @@ func start(t *testing.T) *system {
 	t.Cleanup(func() { _ = s.db.Close() })
 	tree, err := transparency.New(transparency.Options{Store: s.db, NATS: s.nats.Connect(), Log: zerolog.Nop(), Keys: keys, Every: 200 * time.Millisecond})
 	s.must(err)
-	sink, err := ledgersink.New(ledgersink.Options{NATS: s.nats.Connect(), Ledger: s.db, Tree: tree, BatchAge: 20 * time.Millisecond, Log: zerolog.Nop()})
+	sink, err := sink.New(sink.Options{NATS: s.nats.Connect(), Ledger: s.db, Tree: tree, BatchAge: 20 * time.Millisecond, Log: zerolog.Nop()})
 	s.must(err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/evidence"
+	"github.com/waybill-dev/waybill/internal/ledger/evidence"
 )
 
 // TestAStrangersVerifierAgrees runs a verifier that was written from the

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/testkit"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 // smallDisk is a file system of its own. Only root may mount one, which is why

@@ -12,8 +12,8 @@ import (
 
 	// Everything that the programs are made of: a change anywhere must not be
 	// hidden by a cached result of these tests.
-	_ "github.com/waybill-dev/waybill/internal/cli"
-	_ "github.com/waybill-dev/waybill/internal/ingest"
+	_ "github.com/waybill-dev/waybill/internal/app/cli"
+	_ "github.com/waybill-dev/waybill/internal/pipeline/ingest"
 )
 
 // programs is the directory of the binaries that TestMain builds.

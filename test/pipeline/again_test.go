@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/ids"
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/domain/ids"
+	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/domain/replay"
 	"github.com/waybill-dev/waybill/internal/registry"
-	"github.com/waybill-dev/waybill/internal/replay"
 	"github.com/waybill-dev/waybill/streams"
 )
 

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/dispatcher"
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/domain/retry"
+	"github.com/waybill-dev/waybill/internal/pipeline/dispatcher"
 	"github.com/waybill-dev/waybill/internal/registry"
-	"github.com/waybill-dev/waybill/internal/retry"
 )
 
 // A retry is scheduled by one dispatcher and taken by another. Whichever clock

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-dev/waybill/internal/dispatcher"
+	"github.com/waybill-dev/waybill/internal/pipeline/dispatcher"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
 )

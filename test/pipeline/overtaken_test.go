@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/dispatcher"
-	"github.com/waybill-dev/waybill/internal/ids"
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/domain/ids"
+	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/pipeline/dispatcher"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
 )

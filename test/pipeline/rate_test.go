@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
 

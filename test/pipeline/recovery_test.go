@@ -12,10 +12,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/waybill-dev/waybill/internal/delivery"
-	"github.com/waybill-dev/waybill/internal/dispatcher"
-	"github.com/waybill-dev/waybill/internal/ids"
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/domain/delivery"
+	"github.com/waybill-dev/waybill/internal/domain/ids"
+	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/pipeline/dispatcher"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
 )

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/audit"
-	"github.com/waybill-dev/waybill/internal/record"
-	"github.com/waybill-dev/waybill/internal/testkit/invariants"
+	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/ledger/audit"
+	"github.com/waybill-dev/waybill/test/testkit/invariants"
 )
 
 // everything is more rows than a run makes.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/testkit"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 // hurt is one way to hurt a part. do hurts at once; what it returns heals, after lasts.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/waybill-dev/waybill/internal/control"
-	"github.com/waybill-dev/waybill/internal/testkit/invariants"
+	"github.com/waybill-dev/waybill/internal/operator/control"
 	"github.com/waybill-dev/waybill/streams"
+	"github.com/waybill-dev/waybill/test/testkit/invariants"
 )
 
 // A dispatcher is frozen in the middle of its requests, for longer than it takes

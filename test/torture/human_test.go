@@ -16,13 +16,13 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/waybill-dev/waybill/internal/channel"
-	"github.com/waybill-dev/waybill/internal/control"
-	"github.com/waybill-dev/waybill/internal/record"
-	"github.com/waybill-dev/waybill/internal/testkit"
-	"github.com/waybill-dev/waybill/internal/watchdog"
+	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/notify/channel"
+	"github.com/waybill-dev/waybill/internal/operator/control"
+	"github.com/waybill-dev/waybill/internal/pipeline/watchdog"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 // within is the deadline of the events: ten of its seconds are kept for telling

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/control"
-	"github.com/waybill-dev/waybill/internal/record"
-	"github.com/waybill-dev/waybill/internal/testkit/invariants"
+	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/operator/control"
+	"github.com/waybill-dev/waybill/test/testkit/invariants"
 )
 
 // outage is how long ClickHouse is away.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/testkit"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 // restartPause is how long a supervisor waits before it starts a program again

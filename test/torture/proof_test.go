@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/checkpoint"
-	"github.com/waybill-dev/waybill/internal/testkit/invariants"
-	"github.com/waybill-dev/waybill/internal/verify"
+	"github.com/waybill-dev/waybill/internal/ledger/checkpoint"
+	"github.com/waybill-dev/waybill/internal/ledger/verify"
+	"github.com/waybill-dev/waybill/test/testkit/invariants"
 )
 
 // provenEvents are exported and verified, chosen at random.

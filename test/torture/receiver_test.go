@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/testkit/invariants"
 	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/test/testkit/invariants"
 )
 
 // receiver is an endpoint's server: a bare TCP listener, so that it can break

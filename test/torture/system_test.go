@@ -18,15 +18,15 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/waybill-dev/waybill/internal/checkpoint"
-	"github.com/waybill-dev/waybill/internal/control"
-	"github.com/waybill-dev/waybill/internal/egress"
-	"github.com/waybill-dev/waybill/internal/engine"
-	"github.com/waybill-dev/waybill/internal/history"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/sealed"
-	"github.com/waybill-dev/waybill/internal/testkit"
+	"github.com/waybill-dev/waybill/internal/ledger/checkpoint"
+	"github.com/waybill-dev/waybill/internal/ledger/engine"
+	"github.com/waybill-dev/waybill/internal/operator/control"
+	"github.com/waybill-dev/waybill/internal/operator/history"
+	"github.com/waybill-dev/waybill/internal/platform/egress"
+	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/streams"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 const (

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/control"
-	"github.com/waybill-dev/waybill/internal/record"
-	"github.com/waybill-dev/waybill/internal/retry"
-	"github.com/waybill-dev/waybill/internal/testkit/invariants"
+	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/domain/retry"
+	"github.com/waybill-dev/waybill/internal/operator/control"
+	"github.com/waybill-dev/waybill/test/testkit/invariants"
 )
 
 // cast is every receiver of a run.

@@ -25,8 +25,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/record"
 )
 
 // authority is OpenSSL as a time stamping authority, behind HTTP.

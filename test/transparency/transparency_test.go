@@ -23,12 +23,12 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/waybill-dev/waybill/internal/checkpoint"
+	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/merkle"
-	"github.com/waybill-dev/waybill/internal/record"
-	"github.com/waybill-dev/waybill/internal/testkit"
-	product "github.com/waybill-dev/waybill/internal/transparency"
+	"github.com/waybill-dev/waybill/internal/ledger/checkpoint"
+	"github.com/waybill-dev/waybill/internal/ledger/merkle"
+	product "github.com/waybill-dev/waybill/internal/ledger/transparency"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }

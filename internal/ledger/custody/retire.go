@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/ids"
-	"github.com/waybill-dev/waybill/internal/lease"
-	"github.com/waybill-dev/waybill/internal/record"
+	"github.com/waybill-dev/waybill/internal/domain/ids"
+	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/jetstream/lease"
 	"github.com/waybill-dev/waybill/streams"
 )
 

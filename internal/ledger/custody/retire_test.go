@@ -12,12 +12,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
-	"github.com/waybill-dev/waybill/internal/ids"
+	"github.com/waybill-dev/waybill/internal/domain/ids"
+	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/custody"
-	"github.com/waybill-dev/waybill/internal/ledgersink"
-	"github.com/waybill-dev/waybill/internal/record"
-	"github.com/waybill-dev/waybill/internal/testkit"
+	"github.com/waybill-dev/waybill/internal/ledger/sink"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 const patience = 2 * time.Minute
@@ -28,7 +28,7 @@ type world struct {
 	db   *ledger.DB
 	js   jetstream.JetStream
 	k    *custody.Keeper
-	sink *ledgersink.Sink
+	sink *sink.Sink
 	http string
 	sent int
 }
@@ -41,7 +41,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	sink, err := ledgersink.New(ledgersink.Options{NATS: n.Connect(), Ledger: db, BatchAge: 10 * time.Millisecond, Log: zerolog.Nop()})
+	sink, err := sink.New(sink.Options{NATS: n.Connect(), Ledger: db, BatchAge: 10 * time.Millisecond, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/record"
 )
 
 // Hold keeps every month that has a record in its scope.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/testkit"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 func TestMain(m *testing.M) {

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/allinone"
-	"github.com/waybill-dev/waybill/internal/engine"
+	"github.com/waybill-dev/waybill/internal/app/allinone"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/engine"
 	"github.com/waybill-dev/waybill/internal/ledger/roles"
-	"github.com/waybill-dev/waybill/internal/testkit"
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 const owner = "owner"

@@ -17,7 +17,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/waybill-dev/waybill/internal/engine"
+	"github.com/waybill-dev/waybill/internal/ledger/engine"
 )
 
 const (
