@@ -57,8 +57,8 @@ func newBreakers(random func() float64, now func() time.Time, changed func(endpo
 	return &breakers{random: random, now: now, changed: changed, by: map[string]*breaker{}}
 }
 
-// pass is the permission to make one attempt. done or abandon MUST follow.
-type pass struct {
+// permit is the permission to make one attempt. done or abandon MUST follow.
+type permit struct {
 	of       *breakers
 	endpoint *registry.Endpoint
 	delivery string
@@ -66,11 +66,11 @@ type pass struct {
 	used     bool
 }
 
-// allow gives a pass, or the time of the next probe.
-func (b *breakers) allow(e *registry.Endpoint, delivery string) (p *pass, back time.Time) {
+// allow gives a permit, or the time of the next probe.
+func (b *breakers) allow(e *registry.Endpoint, delivery string) (p *permit, back time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p = &pass{of: b, endpoint: e, delivery: delivery}
+	p = &permit{of: b, endpoint: e, delivery: delivery}
 	br := b.by[e.ID]
 	if br != nil && br.revision < e.Revision {
 		b.close(e.ID, br)
@@ -93,10 +93,10 @@ func (b *breakers) allow(e *registry.Endpoint, delivery string) (p *pass, back t
 }
 
 // done says what the attempt came to.
-func (p *pass) done(o outcome.Outcome) { p.ended(attempt.Facts{Outcome: o}) }
+func (p *permit) done(o outcome.Outcome) { p.ended(attempt.Facts{Outcome: o}) }
 
 // ended is done with all that is known of it.
-func (p *pass) ended(f attempt.Facts) {
+func (p *permit) ended(f attempt.Facts) {
 	o := f.Outcome
 	b := p.of
 	b.mu.Lock()
@@ -129,14 +129,14 @@ func (b *breakers) failing(e *registry.Endpoint) string {
 		br.failures, br.since.UTC().Format(time.RFC3339), br.last)
 }
 
-// abandon gives the pass back if no attempt was made: the next probe is due at once.
-func (p *pass) abandon() {
+// abandon gives the permit back if no attempt was made: the next probe is due at once.
+func (p *permit) abandon() {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
 	p.end()
 }
 
-func (p *pass) end() {
+func (p *permit) end() {
 	if !p.used && p.probe != nil {
 		p.probe.probing, p.probe.probeAt = false, p.of.now()
 	}
@@ -144,7 +144,7 @@ func (p *pass) end() {
 }
 
 // failed counts a retryable failure. b.mu is held.
-func (p *pass) failed(o outcome.Outcome, status int) {
+func (p *permit) failed(o outcome.Outcome, status int) {
 	p.used = true
 	b, now := p.of, p.of.now()
 	last := string(o)
@@ -185,4 +185,15 @@ func (b *breakers) close(endpoint string, br *breaker) {
 	if br.open {
 		b.changed(endpoint, false)
 	}
+}
+
+// breakerChanged tells operators that an endpoint's breaker opened or closed.
+func (d *Dispatcher) breakerChanged(endpoint string, open bool) {
+	if open {
+		d.metrics.breakers.Inc()
+		d.log.Warn().Str("endpoint_id", endpoint).Msg("breaker.opened")
+		return
+	}
+	d.metrics.breakers.Dec()
+	d.log.Info().Str("endpoint_id", endpoint).Msg("breaker.closed")
 }

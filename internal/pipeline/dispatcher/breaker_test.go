@@ -164,7 +164,7 @@ func TestABreakerKeepsItsPromisesInAnyOrder(t *testing.T) {
 			if seed%3 == 0 {
 				outcomes = append(outcomes, outcome.Delivered)
 			}
-			var under []*pass
+			var under []*permit
 			probes := func() (n int) {
 				for _, p := range under {
 					if p.probe != nil && p.probe == f.by[f.e.ID] { // not of a streak that is over

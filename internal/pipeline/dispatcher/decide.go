@@ -30,7 +30,7 @@ type Held struct {
 }
 
 // DecideBefore says whether the budget still allows an attempt that would start
-// now. When it does not, ok is false and the decision is final. It catches tasks
+// now. When it does not, ok is false and the decision is final. It catches deliveries
 // that were handed over late, or twice, and those that were held until now.
 func DecideBefore(b Budget, attemptsMade int, now time.Time, held Held) (d Decision, ok bool) {
 	until, deadline := budget.End(b)

@@ -76,12 +76,13 @@ type Dispatcher struct {
 	pub          *stage.Publisher
 	claims       *claims
 	destinations attempt.Destinations
-	gates        *gates
+	slots        *concurrency
+	inHand       inHand
 	clock        *stage.Clock
 	late         *lateness
 	health       *endpointhealth.Tracker
 	rates        *rates
-	heads        heads
+	fifoHeads    fifoHeads
 	js           jetstream.JetStream
 	breakers     *breakers
 	faults       *faults
@@ -109,7 +110,7 @@ func New(ctx context.Context, o Options) (*Dispatcher, error) {
 		o.Destinations = attempt.Destinations{"http": c, "https": c}
 	}
 	d := &Dispatcher{o: o, boot: ids.New("", time.Now()), log: o.Log, view: o.View, destinations: o.Destinations,
-		gates: newGates(o.Concurrency*3/4, o.View.Enabled)}
+		slots: newConcurrency(o.Concurrency*3/4, o.View.Enabled)}
 	js, err := jetstream.New(o.NC)
 	if err != nil {
 		return nil, fmt.Errorf("dispatcher: %w", err)
@@ -119,7 +120,7 @@ func New(ctx context.Context, o Options) (*Dispatcher, error) {
 		return nil, fmt.Errorf("dispatcher: comparing clocks: %w", err)
 	}
 	d.late = newLateness(o.Partitions, d.clock.Now)
-	d.metrics = newMetrics(o.Metrics, d.gates.inFlight, d.late, o.Redact)
+	d.metrics = newMetrics(o.Metrics, d.slots.inFlight, d.late, o.Redact)
 	d.breakers, d.waits = newBreakers(o.Random, time.Now, d.breakerChanged), newWaits(time.Now)
 	d.faults = newFaults(d.clock.Now)
 	if d.store, err = registry.OpenStore(ctx, js); err != nil {
@@ -140,10 +141,10 @@ func New(ctx context.Context, o Options) (*Dispatcher, error) {
 	if d.rates, err = openRates(ctx, js, d.clock.Now); err != nil {
 		return nil, err
 	}
-	if d.heads, err = openHeads(ctx, js); err != nil {
+	if d.fifoHeads, err = openFifoHeads(ctx, js); err != nil {
 		return nil, err
 	}
-	d.js, d.gates.freed = js, d.freed
+	d.js, d.slots.freed = js, d.freed
 	return d, d.openLoops(ctx, js)
 }
 
@@ -151,7 +152,7 @@ func (d *Dispatcher) openLoops(ctx context.Context, js jetstream.JetStream) erro
 	for p := range d.o.Partitions {
 		for _, c := range [][2]string{{streams.Deliveries, streams.DispatchConsumer(p)}, {streams.Retry, streams.RetryConsumer(p)}} {
 			loop, err := stage.OpenLoop(ctx, stage.LoopOptions{JS: js, Stream: c[0], Consumer: c[1], Handle: d.Deliver,
-				Lane: laneOf, Open: d.gates.open, Now: d.o.Now, Concurrency: d.o.Concurrency, DrainTimeout: d.o.DrainTimeout, Log: d.log, Metrics: d.o.Metrics})
+				Lane: laneOf, Open: d.slots.open, Now: d.o.Now, Concurrency: d.o.Concurrency, DrainTimeout: d.o.DrainTimeout, Log: d.log, Metrics: d.o.Metrics})
 			if errors.Is(err, jetstream.ErrConsumerNotFound) {
 				return fmt.Errorf("%w --partitions %d", err, d.o.Partitions)
 			}
@@ -169,7 +170,7 @@ func laneOf(subject string) stage.Lane {
 	return stage.Lane{Owner: subject[strings.LastIndexByte(subject, '.')+1:]}
 }
 
-// freed tells the loops that an endpoint has a place again.
+// freed tells the loops that an endpoint has a slot again.
 func (d *Dispatcher) freed(endpoint string) {
 	for _, l := range d.loops {
 		l.Opened(endpoint)

@@ -16,46 +16,46 @@ import (
 
 // conclude stores what the decision asks for. It may be done twice: every
 // message it publishes has an id that follows from the decision.
-func (d *Dispatcher) conclude(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, number int, decision Decision) (stage.Settlement, error) {
-	task.Attempts, task.Turn, task.TurnOf = number, time.Time{}, 0
+func (d *Dispatcher) conclude(ctx context.Context, delivery delivery.Delivery, endpoint *registry.Endpoint, number int, decision Decision) (stage.Settlement, error) {
+	delivery.Attempts, delivery.Turn, delivery.TurnOf = number, time.Time{}, 0
 	switch decision.Verdict {
 	case outcome.VerdictDelivered:
 		return stage.Done(), nil
 	case outcome.VerdictRetry:
-		task.Due, task.Wait, task.Repeated = decision.RetryAt, decision.Wait, decision.Repeat
-		if task.Fifo { // it stays at the head
-			return stage.Later(d.waitFor(stage.Message{}, task)), d.heads.store(ctx, task)
+		delivery.Due, delivery.Wait, delivery.Repeated = decision.RetryAt, decision.Wait, decision.Repeat
+		if delivery.Fifo { // it stays at the head
+			return stage.Later(d.waitFor(stage.Message{}, delivery)), d.fifoHeads.store(ctx, delivery)
 		}
-		return stage.Done(), d.later(ctx, task, endpoint)
+		return stage.Done(), d.later(ctx, delivery, endpoint)
 	case outcome.VerdictDeadLetter:
 		if decision.DisableEndpoint && endpoint != nil {
 			if err := d.disable(ctx, endpoint); err != nil {
 				return stage.Settlement{}, err
 			}
 		}
-		return stage.Done(), d.deadLetter(ctx, task, endpoint, decision)
+		return stage.Done(), d.deadLetter(ctx, delivery, endpoint, decision)
 	}
 	return stage.Settlement{}, fmt.Errorf("no such verdict: %q", decision.Verdict)
 }
 
 // later stores a delivery for a later attempt. One that can never be stored ends:
 // to try again would go on for ever, and nobody would be told.
-func (d *Dispatcher) later(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint) error {
-	_, err := d.pub.Publish(ctx, task.Later(d.o.Partitions))
+func (d *Dispatcher) later(ctx context.Context, delivery delivery.Delivery, endpoint *registry.Endpoint) error {
+	_, err := d.pub.Publish(ctx, delivery.Later(d.o.Partitions))
 	if !errors.Is(err, stage.ErrPermanent) {
 		return err
 	}
-	d.log.Error().Err(err).Str("event_id", task.EventID).Str("endpoint_id", task.EndpointID).Msg("delivery.not_storable")
-	return d.deadLetter(ctx, task, endpoint, notStorable(err))
+	d.log.Error().Err(err).Str("event_id", delivery.EventID).Str("endpoint_id", delivery.EndpointID).Msg("delivery.not_storable")
+	return d.deadLetter(ctx, delivery, endpoint, notStorable(err))
 }
 
 // deadLetter puts on record that the delivery ended unfulfilled, and asks for
 // people to be told.
-func (d *Dispatcher) deadLetter(ctx context.Context, task delivery.Delivery, endpoint *registry.Endpoint, decision Decision) error {
+func (d *Dispatcher) deadLetter(ctx context.Context, delivery delivery.Delivery, endpoint *registry.Endpoint, decision Decision) error {
 	r := record.Record{
-		ID: record.EndID(record.DeliveryDeadLetter, task.EventID, task.EndpointID, task.Replay), Kind: record.DeliveryDeadLetter,
-		At: time.Now(), Tenant: task.Tenant, EventID: task.EventID, EndpointID: task.EndpointID, EventType: task.Type,
-		ReplayID: task.Replay, DeliverBy: task.DeliverBy, Reason: string(decision.Reason), Detail: decision.Why, Attempts: task.Attempts,
+		ID: record.EndID(record.DeliveryDeadLetter, delivery.EventID, delivery.EndpointID, delivery.Replay), Kind: record.DeliveryDeadLetter,
+		At: time.Now(), Tenant: delivery.Tenant, EventID: delivery.EventID, EndpointID: delivery.EndpointID, EventType: delivery.Type,
+		ReplayID: delivery.Replay, DeliverBy: delivery.DeliverBy, Reason: string(decision.Reason), Detail: decision.Why, Attempts: delivery.Attempts,
 		Dispatcher: d.o.Name, Software: d.o.Software,
 	}
 	if endpoint != nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/delivery"
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
-	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/pipeline/attempt"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/pkg/envelope"
@@ -100,28 +99,28 @@ func (f *faults) why(e *registry.Endpoint) string {
 	return ""
 }
 
-// ready finds, before a number is claimed, what would keep the request from being
-// made; ok is false then, and the delivery is put off. What it returns signs.
-func (d *Dispatcher) ready(ctx context.Context, m stage.Message, task delivery.Delivery, p prospect) (keys []envelope.Key, s stage.Settlement, ok bool, err error) {
-	if keys, p.locked = p.opened.Keys(time.Now()); p.locked != nil {
-		s, err = d.awaitKey(ctx, m, task, p)
-		return nil, s, false, err
+// keysNow are the keys that sign now. Before a number is claimed it finds what
+// would keep the request from being made: then the delivery is put off.
+func (d *Dispatcher) keysNow(ctx context.Context, a *admission) (keys []envelope.Key, n next, err error) {
+	if keys, a.locked = a.opened.Keys(time.Now()); a.locked != nil {
+		n, err = settledWith(d.awaitKey(ctx, a))
+		return nil, n, err
 	}
-	if broken := attempt.CheckHeader(p.opened.Header); broken != nil {
-		d.noteFault(task, p.endpoint, attempt.NotMade(broken))
-		s, err = d.hold(ctx, m, task, p, d.clock.Now().Add(firstFaultPause), asideFault)
-		return nil, s, false, err
+	if broken := attempt.CheckHeader(a.opened.Header); broken != nil {
+		d.noteFault(a.delivery, a.endpoint, attempt.NotMade(broken))
+		n, err = settledWith(d.hold(ctx, a, d.clock.Now().Add(firstFaultPause), deferFault))
+		return nil, n, err
 	}
-	return keys, s, true, nil
+	return keys, admitted, nil
 }
 
 // noteFault is the alarm of a request that could not be made, and its end.
-func (d *Dispatcher) noteFault(task delivery.Delivery, endpoint *registry.Endpoint, res attempt.Result) {
+func (d *Dispatcher) noteFault(delivery delivery.Delivery, endpoint *registry.Endpoint, res attempt.Result) {
 	switch {
 	case res.Fault:
 		d.faults.failed(endpoint, strings.TrimPrefix(res.Err, attempt.NeverSent))
 		d.metrics.faults.Inc()
-		d.log.Error().Str("event_id", task.EventID).Str("endpoint_id", endpoint.ID).Str("error", res.Err).Msg("attempt.not_made")
+		d.log.Error().Str("event_id", delivery.EventID).Str("endpoint_id", endpoint.ID).Str("error", res.Err).Msg("attempt.not_made")
 	case res.Outcome != outcome.NotSent && res.Outcome != outcome.Interrupted:
 		d.faults.made(endpoint)
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/waybill-dev/waybill/streams"
 )
 
-// heads keeps how far the delivery has come that is at the head of an endpoint
+// fifoHeads keeps how far the delivery has come that is at the head of an endpoint
 // that keeps order. Its message stays at the head, handed back in place, so it
 // cannot carry that itself. What is written here follows from the attempt's
 // record; if we die before, whoever takes the message finds claim and record.
-type heads struct{ kv jetstream.KeyValue }
+type fifoHeads struct{ kv jetstream.KeyValue }
 
 type head struct {
 	Event       string        `json:"event"`
@@ -34,42 +34,42 @@ type head struct {
 	Repeated    bool          `json:"repeated,omitempty"`
 }
 
-func openHeads(ctx context.Context, js jetstream.JetStream) (heads, error) {
+func openFifoHeads(ctx context.Context, js jetstream.JetStream) (fifoHeads, error) {
 	kv, err := js.KeyValue(ctx, streams.FifoBucket)
 	if err != nil {
-		return heads{}, fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.FifoBucket, err)
+		return fifoHeads{}, fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.FifoBucket, err)
 	}
-	return heads{kv}, nil
+	return fifoHeads{kv}, nil
 }
 
-// resume gives the task what is known of it beyond its message.
-func (h heads) resume(ctx context.Context, task delivery.Delivery) (delivery.Delivery, error) {
-	entry, err := h.kv.Get(ctx, task.EndpointID)
+// resume gives the delivery what is known of it beyond its message.
+func (h fifoHeads) resume(ctx context.Context, delivery delivery.Delivery) (delivery.Delivery, error) {
+	entry, err := h.kv.Get(ctx, delivery.EndpointID)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return task, nil
+		return delivery, nil
 	}
 	if err != nil {
-		return task, fmt.Errorf("head of %s: %w", task.EndpointID, err)
+		return delivery, fmt.Errorf("head of %s: %w", delivery.EndpointID, err)
 	}
 	var at head
 	if err := json.Unmarshal(entry.Value(), &at); err != nil {
-		return task, fmt.Errorf("head of %s: %w", task.EndpointID, err)
+		return delivery, fmt.Errorf("head of %s: %w", delivery.EndpointID, err)
 	}
-	if at.Event == task.EventID && at.Replay == task.Replay && at.OwedAt.Equal(task.OwedAt) && at.Attempts > task.Attempts {
-		task.Attempts, task.Spent, task.Responded, task.Due = at.Attempts, at.Spent, at.Responded, at.Due
-		task.LastAttempt, task.Repeated, task.Wait = at.LastAttempt, at.Repeated, at.Wait
+	if at.Event == delivery.EventID && at.Replay == delivery.Replay && at.OwedAt.Equal(delivery.OwedAt) && at.Attempts > delivery.Attempts {
+		delivery.Attempts, delivery.Spent, delivery.Responded, delivery.Due = at.Attempts, at.Spent, at.Responded, at.Due
+		delivery.LastAttempt, delivery.Repeated, delivery.Wait = at.LastAttempt, at.Repeated, at.Wait
 	}
-	return task, nil
+	return delivery, nil
 }
 
-func (h heads) store(ctx context.Context, task delivery.Delivery) error {
-	b, err := json.Marshal(head{task.EventID, task.Replay, task.OwedAt, task.Attempts, task.Spent, task.Responded, task.Due, task.Wait, task.LastAttempt,
-		task.Repeated})
+func (h fifoHeads) store(ctx context.Context, delivery delivery.Delivery) error {
+	b, err := json.Marshal(head{delivery.EventID, delivery.Replay, delivery.OwedAt, delivery.Attempts, delivery.Spent, delivery.Responded, delivery.Due, delivery.Wait, delivery.LastAttempt,
+		delivery.Repeated})
 	if err != nil {
 		return err
 	}
-	if _, err := h.kv.Put(ctx, task.EndpointID, b); err != nil {
-		return fmt.Errorf("head of %s: %w", task.EndpointID, err)
+	if _, err := h.kv.Put(ctx, delivery.EndpointID, b); err != nil {
+		return fmt.Errorf("head of %s: %w", delivery.EndpointID, err)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ type metrics struct {
 	delivered   prometheus.Histogram
 	budgetLeft  prometheus.Histogram
 	deadLetters *prometheus.CounterVec
-	aside       *prometheus.CounterVec
+	deferred    *prometheus.CounterVec
 	breakers    prometheus.Gauge
 	redactions  *prometheus.CounterVec
 	locked      prometheus.Counter
@@ -52,7 +52,7 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness, 
 			Buckets: []float64{0, .05, .1, .2, .3, .4, .5, .6, .7, .8, .9, .95, .99}}),
 		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_dead_letters_total",
 			Help: "Deliveries that ended unfulfilled, by reason."}, []string{"reason"}),
-		aside: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_deliveries_moved_aside_total",
+		deferred: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_deliveries_moved_aside_total",
 			Help: "Times that a delivery was moved aside because its endpoint could not be called, by why: cap, rate, breaker, key or fault."}, []string{"why"}),
 		breakers: prometheus.NewGauge(prometheus.GaugeOpts{Name: "waybill_breakers_open",
 			Help: "Endpoints that keep failing, so that this dispatcher sends them probes only. The log says which."}),
@@ -69,8 +69,8 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness, 
 	for _, o := range outcome.Outcomes() {
 		m.attempts.WithLabelValues(string(o), string(o.Class()))
 	}
-	for _, why := range []string{asideCap, asideRate, asideBreaker, asideKey, asideFault} {
-		m.aside.WithLabelValues(why)
+	for _, why := range []string{deferCap, deferRate, deferBreaker, deferKey, deferFault} {
+		m.deferred.WithLabelValues(why)
 	}
 	for _, k := range append(redact.Kinds(), policy.OwnKinds()...) {
 		m.redactions.WithLabelValues(string(k))
@@ -78,15 +78,15 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness, 
 	for _, which := range []string{"first", "later"} {
 		m.queueDelay.WithLabelValues(which)
 	}
-	reg.MustRegister(m.attempts, m.duration, m.queueDelay, m.delivered, m.budgetLeft, m.deadLetters, m.aside, m.breakers, m.locked, m.faults, m.redactions, late,
+	reg.MustRegister(m.attempts, m.duration, m.queueDelay, m.delivered, m.budgetLeft, m.deadLetters, m.deferred, m.breakers, m.locked, m.faults, m.redactions, late,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_attempts_in_flight", Help: "Requests under way."},
 			func() float64 { return float64(inFlight()) }))
 	return m
 }
 
 // attempted counts an attempt that is on record. The record's times are this
-// machine's; the task's are the clock's.
-func (m *metrics) attempted(task delivery.Delivery, r *record.Record, clock *stage.Clock) {
+// machine's; the delivery's are the clock's.
+func (m *metrics) attempted(delivery delivery.Delivery, r *record.Record, clock *stage.Clock) {
 	m.attempts.WithLabelValues(r.Outcome, r.Class).Inc()
 	for kind, n := range r.Redacted {
 		m.redactions.WithLabelValues(kind).Add(float64(n))
@@ -96,27 +96,27 @@ func (m *metrics) attempted(task delivery.Delivery, r *record.Record, clock *sta
 	}
 	m.duration.Observe(float64(r.DurationUS) / 1e6)
 	which := "first"
-	if task.Spent > 0 {
+	if delivery.Spent > 0 {
 		which = "later"
 	}
-	m.queueDelay.WithLabelValues(which).Observe(max(0, r.StartedAt.Add(clock.Offset()).Sub(dueOf(task)).Seconds()))
+	m.queueDelay.WithLabelValues(which).Observe(max(0, r.StartedAt.Add(clock.Offset()).Sub(dueOf(delivery)).Seconds()))
 	if outcome.Class(r.Class) != outcome.ClassDelivered {
 		return
 	}
 	now := clock.Now()
-	m.delivered.Observe(max(0, now.Sub(task.OwedAt).Seconds()))
-	if left, ok := budgetLeft(task, now); ok {
+	m.delivered.Observe(max(0, now.Sub(delivery.OwedAt).Seconds()))
+	if left, ok := budgetLeft(delivery, now); ok {
 		m.budgetLeft.Observe(left)
 	}
 }
 
 // budgetLeft is the share of the time between owed and deadline that is left.
-func budgetLeft(task delivery.Delivery, now time.Time) (float64, bool) {
-	window := task.DeliverBy.Sub(task.OwedAt)
-	if task.DeliverBy.IsZero() || window <= 0 {
+func budgetLeft(delivery delivery.Delivery, now time.Time) (float64, bool) {
+	window := delivery.DeliverBy.Sub(delivery.OwedAt)
+	if delivery.DeliverBy.IsZero() || window <= 0 {
 		return 0, false
 	}
-	return min(1, max(0, float64(task.DeliverBy.Sub(now))/float64(window))), true
+	return min(1, max(0, float64(delivery.DeliverBy.Sub(now))/float64(window))), true
 }
 
 // lateness knows which deliveries are in this process's hand and since when
@@ -136,16 +136,16 @@ func newLateness(partitions int, now func() time.Time) *lateness {
 			"How long ago the most overdue delivery that this process has in hand was due, by partition; 0 when none is.", []string{"partition"}, nil)}
 }
 
-func (l *lateness) hold(task *delivery.Delivery) {
+func (l *lateness) hold(delivery *delivery.Delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.due[task] = dueOf(*task)
+	l.due[delivery] = dueOf(*delivery)
 }
 
-func (l *lateness) release(task *delivery.Delivery) {
+func (l *lateness) release(delivery *delivery.Delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.due, task)
+	delete(l.due, delivery)
 }
 
 // Describe implements prometheus.Collector.
@@ -155,8 +155,8 @@ func (l *lateness) Describe(c chan<- *prometheus.Desc) { c <- l.desc }
 func (l *lateness) Collect(c chan<- prometheus.Metric) {
 	oldest, now := make([]time.Duration, l.partitions), l.now()
 	l.mu.Lock()
-	for task, due := range l.due {
-		p := streams.Partition(task.EndpointID, l.partitions)
+	for delivery, due := range l.due {
+		p := streams.Partition(delivery.EndpointID, l.partitions)
 		oldest[p] = max(oldest[p], now.Sub(due))
 	}
 	l.mu.Unlock()

@@ -13,11 +13,11 @@ import (
 
 // attemptRecord is the record of one attempt: everything there is to know of it,
 // but no payload and no secret.
-func (d *Dispatcher) attemptRecord(task delivery.Delivery, p prospect, number int, mine claim, what sent, res attempt.Result, decision Decision) record.Record {
-	endpoint := p.endpoint
+func (d *Dispatcher) attemptRecord(delivery delivery.Delivery, t terms, number int, mine claim, what sent, res attempt.Result, decision Decision) record.Record {
+	endpoint := t.endpoint
 	r := record.Record{
-		ID: mine.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: task.Tenant, EventID: task.EventID, EndpointID: task.EndpointID,
-		EventType: task.Type, DeliverBy: task.DeliverBy, Attempt: number, ReplayID: task.Replay,
+		ID: mine.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: delivery.Tenant, EventID: delivery.EventID, EndpointID: delivery.EndpointID,
+		EventType: delivery.Type, DeliverBy: delivery.DeliverBy, Attempt: number, ReplayID: delivery.Replay,
 		StartedAt: res.StartedAt.UTC(), AuthUS: res.Auth.Microseconds(), ResolveUS: res.Resolve.Microseconds(), ConnectUS: res.Connect.Microseconds(),
 		TLSUS: res.TLS.Microseconds(), FirstByteUS: res.FirstByte.Microseconds(), DurationUS: res.Total.Microseconds(),
 		Status: res.Status, Outcome: string(res.Outcome), Class: string(res.Class), Error: res.Err,
@@ -31,7 +31,7 @@ func (d *Dispatcher) attemptRecord(task delivery.Delivery, p prospect, number in
 	for _, k := range what.keys {
 		r.KeyIDs = append(r.KeyIDs, k.ID)
 	}
-	if via := p.opened.Connection; via != nil && via.Certificate != nil && res.TLSVersion != "" {
+	if via := t.opened.Connection; via != nil && via.Certificate != nil && res.TLSVersion != "" {
 		r.ClientFingerprint = endpoint.ClientCertificate.Fingerprint
 	}
 	r.Proxy = res.Proxy
@@ -68,11 +68,11 @@ func spentBy(r record.Record) int {
 }
 
 // observe writes the one line and the metrics of an attempt.
-func (d *Dispatcher) observe(task delivery.Delivery, endpoint *registry.Endpoint, r *record.Record, res attempt.Result) {
-	d.metrics.attempted(task, r, d.clock)
+func (d *Dispatcher) observe(delivery delivery.Delivery, endpoint *registry.Endpoint, r *record.Record, res attempt.Result) {
+	d.metrics.attempted(delivery, r, d.clock)
 	e := d.log.Info().Str("attempt_id", r.ID).Str("tenant", r.Tenant).Str("event_id", r.EventID).Str("event_type", r.EventType).
 		Str("endpoint_id", r.EndpointID).Uint64("endpoint_revision", endpoint.Revision).Int("attempt", r.Attempt).
-		Time("started_at", r.StartedAt).Int64("queued_us", r.StartedAt.Add(d.clock.Offset()).Sub(dueOf(task)).Microseconds()).
+		Time("started_at", r.StartedAt).Int64("queued_us", r.StartedAt.Add(d.clock.Offset()).Sub(dueOf(delivery)).Microseconds()).
 		Int64("duration_us", r.DurationUS).Int("status", r.Status).Str("outcome", r.Outcome).Str("class", r.Class).
 		Str("decision", r.Decision).Str("url", r.URL).Str("remote_addr", r.RemoteAddr).Str("payload_digest", r.PayloadDigest).
 		Int("payload_bytes", r.PayloadBytes)
@@ -91,9 +91,9 @@ func (d *Dispatcher) observe(task delivery.Delivery, endpoint *registry.Endpoint
 	e.Msg("attempt")
 }
 
-func dueOf(task delivery.Delivery) time.Time {
-	if !task.Due.IsZero() {
-		return task.Due
+func dueOf(delivery delivery.Delivery) time.Time {
+	if !delivery.Due.IsZero() {
+		return delivery.Due
 	}
-	return task.OwedAt
+	return delivery.OwedAt
 }

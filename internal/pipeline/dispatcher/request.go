@@ -11,18 +11,18 @@ import (
 
 // header is everything that the request carries beside its body. What the
 // endpoint adds comes first, so that it can never stand in for the envelope's.
-func (d *Dispatcher) header(task delivery.Delivery, p prospect, keys []envelope.Key, at time.Time, body []byte) (http.Header, error) {
-	h := make(http.Header, 8+len(p.opened.Header))
-	maps.Copy(h, p.opened.Header) // the values are shared: only ever replaced whole
-	if err := envelope.SetHeaders(h, keys, p.endpoint.SignatureHeader, task.EventID, at, body); err != nil {
+func (d *Dispatcher) header(delivery delivery.Delivery, t terms, keys []envelope.Key, at time.Time, body []byte) (http.Header, error) {
+	h := make(http.Header, 8+len(t.opened.Header))
+	maps.Copy(h, t.opened.Header) // the values are shared: only ever replaced whole
+	if err := envelope.SetHeaders(h, keys, t.endpoint.SignatureHeader, delivery.EventID, at, body); err != nil {
 		return nil, err
 	}
 	h.Set("User-Agent", d.o.Software)
-	if task.Traceparent != "" {
-		h.Set("Traceparent", task.Traceparent)
+	if delivery.Traceparent != "" {
+		h.Set("Traceparent", delivery.Traceparent)
 	}
-	if task.Tracestate != "" {
-		h.Set("Tracestate", task.Tracestate)
+	if delivery.Tracestate != "" {
+		h.Set("Tracestate", delivery.Tracestate)
 	}
 	return h, nil
 }

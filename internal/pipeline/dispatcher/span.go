@@ -10,29 +10,29 @@ import (
 
 // wellFormed drops trace context that no request can carry. Ingest does so as
 // well, but what it or an older version stored before is still on its way.
-func wellFormed(task delivery.Delivery) delivery.Delivery {
-	c := tracing.Context{Parent: task.Traceparent, State: task.Tracestate}.WellFormed()
-	task.Traceparent, task.Tracestate = c.Parent, c.State
-	return task
+func wellFormed(delivery delivery.Delivery) delivery.Delivery {
+	c := tracing.Context{Parent: delivery.Traceparent, State: delivery.Tracestate}.WellFormed()
+	delivery.Traceparent, delivery.Tracestate = c.Parent, c.State
+	return delivery
 }
 
 // span is the one call of an attempt: a child of its fanout's, with a link to
 // the attempt before. The receiver's spans become its children.
-func (d *Dispatcher) span(task delivery.Delivery, endpoint *registry.Endpoint, number int, c claim) *tracing.Span {
+func (d *Dispatcher) span(delivery delivery.Delivery, endpoint *registry.Endpoint, number int, c claim) *tracing.Span {
 	if d.o.Tracer == nil {
 		return nil
 	}
-	return d.o.Tracer.Start("attempt", tracing.Client, tracing.Context{Parent: task.Traceparent, State: task.Tracestate}, tracing.Context{Parent: task.LastAttempt}).
-		Text("http.request.method", "POST").Text("url.full", endpoint.SafeURL()).Text("waybill.tenant", task.Tenant).
-		Text("waybill.event_id", task.EventID).Text("waybill.event_type", task.Type).Text("waybill.endpoint_id", task.EndpointID).
-		Text("waybill.attempt_id", c.AttemptID).Number("waybill.attempt", number).Text("waybill.replay_id", task.Replay)
+	return d.o.Tracer.Start("attempt", tracing.Client, tracing.Context{Parent: delivery.Traceparent, State: delivery.Tracestate}, tracing.Context{Parent: delivery.LastAttempt}).
+		Text("http.request.method", "POST").Text("url.full", endpoint.SafeURL()).Text("waybill.tenant", delivery.Tenant).
+		Text("waybill.event_id", delivery.EventID).Text("waybill.event_type", delivery.Type).Text("waybill.endpoint_id", delivery.EndpointID).
+		Text("waybill.attempt_id", c.AttemptID).Number("waybill.attempt", number).Text("waybill.replay_id", delivery.Replay)
 }
 
-// within is the task as the receiver is told of it: below the attempt's span.
-func within(s *tracing.Span, task delivery.Delivery) delivery.Delivery {
-	c := s.Context(tracing.Context{Parent: task.Traceparent, State: task.Tracestate})
-	task.Traceparent, task.Tracestate = c.Parent, c.State
-	return task
+// within is the delivery as the receiver is told of it: below the attempt's span.
+func within(s *tracing.Span, delivery delivery.Delivery) delivery.Delivery {
+	c := s.Context(tracing.Context{Parent: delivery.Traceparent, State: delivery.Tracestate})
+	delivery.Traceparent, delivery.Tracestate = c.Parent, c.State
+	return delivery
 }
 
 func endSpan(s *tracing.Span, res attempt.Result) {

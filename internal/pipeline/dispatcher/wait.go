@@ -67,14 +67,14 @@ func (w *waits) letGo(running time.Time) {
 	w.most = max(1024, 2*len(w.ends))
 }
 
-// waitFor is how much longer a task waits until it is due.
-func (d *Dispatcher) waitFor(m stage.Message, task delivery.Delivery) time.Duration {
-	delay := task.Wait
+// waitFor is how much longer a delivery waits until it is due.
+func (d *Dispatcher) waitFor(m stage.Message, delivery delivery.Delivery) time.Duration {
+	delay := delivery.Wait
 	if delay == 0 {
-		delay = task.Due.Sub(m.StoredAt) + waitSlack
+		delay = delivery.Due.Sub(m.StoredAt) + waitSlack
 	}
-	key := fmt.Sprintf("%s/%s/%s/%d/%d", task.EventID, task.EndpointID, task.Replay, task.Attempts, task.Due.UnixNano())
-	return d.waits.left(key, task.Due, d.clock.Now(), delay)
+	key := fmt.Sprintf("%s/%s/%s/%d/%d", delivery.EventID, delivery.EndpointID, delivery.Replay, delivery.Attempts, delivery.Due.UnixNano())
+	return d.waits.left(key, delivery.Due, d.clock.Now(), delay)
 }
 
 // mayRun is how much longer the attempt of a claim may be running.

@@ -8,9 +8,9 @@ import (
 
 const (
 	// maxStall is how long an endpoint at its cap may go without an answer
-	// before its tasks are moved aside.
+	// before its deliveries are moved aside.
 	maxStall = time.Second
-	// minParked keeps a task that is moved aside from coming back before the
+	// minParked keeps a delivery that is moved aside from coming back before the
 	// move has paid for itself.
 	minParked = 500 * time.Millisecond
 	// maxParked bounds the guess of a slow endpoint's pace, so that one that
@@ -22,11 +22,11 @@ const (
 	// busyPoll how often they are counted at most.
 	busyFor  = time.Second
 	busyPoll = 100 * time.Millisecond
-	// idleGates is how many endpoints without work are remembered.
-	idleGates = 10_000
+	// idleEndpoints is how many endpoints without work are remembered.
+	idleEndpoints = 10_000
 )
 
-// gates hold the requests in flight of each endpoint to its cap. What is over
+// concurrency holds the requests in flight of each endpoint to its cap. What is over
 // the cap waits in memory, as long as the endpoint answers and takes no more
 // than a quarter of the room there. Beyond that it is moved aside, spread over
 // the time that the endpoint will need for it, so that the queue behind it goes
@@ -34,43 +34,40 @@ const (
 //
 // When no such endpoint exists, moving aside would cost work and help nobody:
 // then everything waits, and no more is taken from the queue.
-type gates struct {
-	// room is how many tasks may wait in memory for all endpoints together.
+type concurrency struct {
+	// room is how many deliveries may wait in memory for all endpoints together.
 	room int
 	// enabled says how many endpoints there are to be busy.
 	enabled func() int
-	// freed is called when an endpoint has a place again. Optional.
+	// freed is called when an endpoint has a slot again. Optional.
 	freed func(endpoint string)
 
-	mu      sync.Mutex // guards what follows, and every gate
-	by      map[string]*gate
-	waiting int       // tasks that wait in memory
+	mu      sync.Mutex // guards what follows, and all endpointSlots
+	by      map[string]*endpointSlots
+	waiting int       // deliveries that wait in memory
 	counted time.Time // when allBusy was last found out
 	allBusy bool
 }
 
-type gate struct {
+type endpointSlots struct {
 	inFlight int
 	most     int             // its cap, as last asked for
-	waiters  []chan struct{} // closed when a place is handed over, the oldest first
-	// deliveries in hand, by event and replay, so that two messages for one
-	// delivery in one process do not take each other for a crashed one's.
-	held  map[string]struct{}
-	took  time.Duration // moving average of how long the endpoint takes to answer
-	moved time.Time     // when a place was last taken or given back
-	full  time.Time     // when it was last at its cap
-	next  time.Time     // when the next parked task's turn is
+	waiters  []chan struct{} // closed when a slot is handed over, the oldest first
+	took     time.Duration   // moving average of how long the endpoint takes to answer
+	moved    time.Time       // when a slot was last taken or given back
+	full     time.Time       // when it was last at its cap
+	next     time.Time       // when the next parked delivery's turn is
 }
 
-func newGates(room int, enabled func() int) *gates {
-	return &gates{room: room, enabled: enabled, by: map[string]*gate{}}
+func newConcurrency(room int, enabled func() int) *concurrency {
+	return &concurrency{room: room, enabled: enabled, by: map[string]*endpointSlots{}}
 }
 
-// enter takes a place, waiting for one in memory if that harms nobody. leave
-// MUST follow when ok. Otherwise parked says how long to move the task aside.
-func (g *gates) enter(ctx context.Context, endpoint string, most int) (parked time.Duration, ok bool) {
+// acquire takes a slot, waiting for one in memory if that harms nobody. release
+// MUST follow when ok. Otherwise parked says how long to move the delivery aside.
+func (g *concurrency) acquire(ctx context.Context, endpoint string, most int) (parked time.Duration, ok bool) {
 	g.mu.Lock()
-	e, now := g.gate(endpoint), time.Now()
+	e, now := g.of(endpoint), time.Now()
 	e.most = most
 	if e.inFlight < most {
 		e.inFlight++
@@ -91,18 +88,18 @@ func (g *gates) enter(ctx context.Context, endpoint string, most int) (parked ti
 	return g.wait(ctx, e, turn, pace)
 }
 
-// open says whether another task for endpoint would find a place now, or nearly:
-// one that waits for the next place keeps it from being idle. What is meant for
+// open says whether another delivery for endpoint would find a slot now, or nearly:
+// one that waits for the next slot keeps it from being idle. What is meant for
 // an endpoint that does not answer is let in, to be moved aside.
-func (g *gates) open(endpoint string) bool {
+func (g *concurrency) open(endpoint string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := g.by[endpoint]
 	return e == nil || e.inFlight+len(e.waiters) < e.most+1+e.most/4 || time.Since(e.moved) > maxStall
 }
 
-// mayWait says whether one more task may wait in memory for e. g.mu is held.
-func (g *gates) mayWait(e *gate, now time.Time) bool {
+// mayWait says whether one more delivery may wait in memory for e. g.mu is held.
+func (g *concurrency) mayWait(e *endpointSlots, now time.Time) bool {
 	if now.Sub(e.moved) > maxStall {
 		return false
 	}
@@ -110,7 +107,7 @@ func (g *gates) mayWait(e *gate, now time.Time) bool {
 }
 
 // everyoneBusy says whether every endpoint was at its cap just now. g.mu is held.
-func (g *gates) everyoneBusy(now time.Time) bool {
+func (g *concurrency) everyoneBusy(now time.Time) bool {
 	if now.Sub(g.counted) > busyPoll {
 		busy := 0
 		for _, e := range g.by {
@@ -123,8 +120,8 @@ func (g *gates) everyoneBusy(now time.Time) bool {
 	return g.allBusy
 }
 
-// wait waits for a place for as long as the endpoint answers.
-func (g *gates) wait(ctx context.Context, e *gate, turn chan struct{}, pace time.Duration) (time.Duration, bool) {
+// wait waits for a slot for as long as the endpoint answers.
+func (g *concurrency) wait(ctx context.Context, e *endpointSlots, turn chan struct{}, pace time.Duration) (time.Duration, bool) {
 	tick := time.NewTicker(maxStall)
 	defer tick.Stop()
 	for {
@@ -141,14 +138,14 @@ func (g *gates) wait(ctx context.Context, e *gate, turn chan struct{}, pace time
 	}
 }
 
-func (g *gates) stalled(e *gate) bool {
+func (g *concurrency) stalled(e *endpointSlots) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return time.Since(e.moved) > maxStall
 }
 
-// giveUp leaves the queue, unless a place was handed over meanwhile.
-func (g *gates) giveUp(e *gate, turn chan struct{}, pace time.Duration) (time.Duration, bool) {
+// giveUp leaves the queue, unless a slot was handed over meanwhile.
+func (g *concurrency) giveUp(e *endpointSlots, turn chan struct{}, pace time.Duration) (time.Duration, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i, w := range e.waiters {
@@ -162,7 +159,7 @@ func (g *gates) giveUp(e *gate, turn chan struct{}, pace time.Duration) (time.Du
 }
 
 // park reserves the next turn behind everything that was parked before.
-func (e *gate) park(pace time.Duration, now time.Time) time.Duration {
+func (e *endpointSlots) park(pace time.Duration, now time.Time) time.Duration {
 	if stalled := now.Sub(e.moved); stalled > maxStall {
 		pace = max(pace, stalled/16)
 	}
@@ -176,20 +173,20 @@ func (e *gate) park(pace time.Duration, now time.Time) time.Duration {
 	return e.next.Sub(now)
 }
 
-// leave hands the place to the next in the queue, or gives it back. took is how
+// release hands the slot to the next in the queue, or gives it back. took is how
 // long the endpoint took to answer: its call alone, so that a pipeline which is
 // slow itself does not take its endpoints for slow ones. 0: none was made.
-func (g *gates) leave(endpoint string, took time.Duration) {
+func (g *concurrency) release(endpoint string, took time.Duration) {
 	g.handOver(endpoint, took)
 	if g.freed != nil {
 		g.freed(endpoint) // not under g.mu: it may ask open
 	}
 }
 
-func (g *gates) handOver(endpoint string, took time.Duration) {
+func (g *concurrency) handOver(endpoint string, took time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e := g.gate(endpoint)
+	e := g.of(endpoint)
 	if took > 0 {
 		e.took += (took - e.took) / 8
 	}
@@ -204,59 +201,38 @@ func (g *gates) handOver(endpoint string, took time.Duration) {
 	g.forget(endpoint, e)
 }
 
-// place is one that a task has taken.
-type place struct {
-	gates    *gates
+// slot is one that a delivery has taken. The zero value and nil have none.
+type slot struct {
+	of       *concurrency
 	endpoint string
-	left     bool
+	released bool
 }
 
-// leave gives the place back, the first time it is called.
-func (p *place) leave(took time.Duration) {
-	if !p.left {
-		p.left = true
-		p.gates.leave(p.endpoint, took)
+// release gives the slot back, the first time it is called.
+func (s *slot) release(took time.Duration) {
+	if s != nil && !s.released {
+		s.released = true
+		s.of.release(s.endpoint, took)
 	}
 }
 
-// hold marks a delivery as being worked on in this process; false means that it
-// is already. release MUST follow a true.
-func (g *gates) hold(endpoint, delivery string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	e := g.gate(endpoint)
-	if _, ok := e.held[delivery]; ok {
-		return false
-	}
-	e.held[delivery] = struct{}{}
-	return true
-}
-
-func (g *gates) release(endpoint, delivery string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	e := g.gate(endpoint)
-	delete(e.held, delivery)
-	g.forget(endpoint, e)
-}
-
-func (g *gates) gate(endpoint string) *gate {
+func (g *concurrency) of(endpoint string) *endpointSlots {
 	e := g.by[endpoint]
 	if e == nil {
-		e = &gate{held: map[string]struct{}{}, took: firstGuess}
+		e = &endpointSlots{took: firstGuess}
 		g.by[endpoint] = e
 	}
 	return e
 }
 
-func (g *gates) forget(endpoint string, e *gate) {
-	if e.inFlight == 0 && len(e.held) == 0 && len(g.by) > idleGates {
+func (g *concurrency) forget(endpoint string, e *endpointSlots) {
+	if e.inFlight == 0 && len(g.by) > idleEndpoints {
 		delete(g.by, endpoint)
 	}
 }
 
 // inFlight counts the requests under way.
-func (g *gates) inFlight() int {
+func (g *concurrency) inFlight() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := 0

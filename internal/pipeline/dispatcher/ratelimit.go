@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// turnEarly is how long before its turn a task that was moved aside comes
+	// turnEarly is how long before its turn a delivery that was moved aside comes
 	// back, to wait for the exact moment in memory: a queue hands back tens of
 	// milliseconds late.
 	turnEarly = 100 * time.Millisecond
@@ -26,7 +26,7 @@ const (
 	// turnHorizon is how far ahead turns are given. It bounds how long the turns
 	// of an old limit live on; who finds none asks again after about as long.
 	turnHorizon = 2 * time.Minute
-	// maxLease is how many turns are taken at once: as many as tasks wait for one
+	// maxLease is how many turns are taken at once: as many as deliveries wait for one
 	// at that moment, so that none is taken and not used.
 	maxLease = 256
 )
@@ -120,7 +120,7 @@ func (r *rates) take(ctx context.Context, e *registry.Endpoint, before time.Time
 func (r *rates) rate(endpoint string) *rate {
 	e := r.by[endpoint]
 	if e == nil {
-		if len(r.by) > idleGates {
+		if len(r.by) > idleEndpoints {
 			for id, idle := range r.by {
 				if !idle.leasing && r.now().Sub(idle.last) > turnHorizon {
 					delete(r.by, id)
