@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/domain/record"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 // Action is one such record.
@@ -91,7 +91,7 @@ func (db *DB) RetiredText(ctx context.Context) (string, error) {
 	}
 	slices.Sort(who)
 	return fmt.Sprintf("%s retired by %s on %s, because the retention was over: only hashes are left",
-		counted.Of(record.RangesCount(rangesOf(all)), "record of "+when+" was", "records of "+when+" were"), strings.Join(slices.Compact(who), " and "), last.UTC().Format(time.DateOnly)), nil
+		text.Count(record.RangesCount(rangesOf(all)), "record of "+when+" was", "records of "+when+" were"), strings.Join(slices.Compact(who), " and "), last.UTC().Format(time.DateOnly)), nil
 }
 
 // rangesOf are the indices of all of them, without an overlap.

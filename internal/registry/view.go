@@ -16,7 +16,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/subscription"
 	"github.com/waybill-dev/waybill/internal/jetstream/revision"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -76,7 +76,7 @@ func (v *View) Note() string {
 		return ""
 	}
 	return fmt.Sprintf("the newest revision of %s of the registry cannot be read, such as %s; the one before it stands: waybill doctor",
-		counted.Of(len(all), "entry", "entries"), all[0])
+		text.Count(len(all), "entry", "entries"), all[0])
 }
 
 // Unreadable are the entries, as bucket/key, whose newest revision cannot be read.

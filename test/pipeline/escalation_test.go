@@ -15,12 +15,12 @@ import (
 
 // escalated returns what ESCALATIONS holds, by its message ids; there is no
 // escalator to take it.
-func (b *bench) escalated() map[string]escalation.Trouble {
+func (b *bench) escalated() map[string]escalation.Problem {
 	b.t.Helper()
 	s, err := b.js.Stream(b.t.Context(), streams.Escalations)
 	must(b.t, err)
 	state := s.CachedInfo().State
-	out := map[string]escalation.Trouble{}
+	out := map[string]escalation.Problem{}
 	for seq := state.FirstSeq; seq <= state.LastSeq && state.Msgs > 0; seq++ {
 		m, err := s.GetMsg(b.t.Context(), seq)
 		must(b.t, err)
@@ -35,7 +35,7 @@ func (b *bench) escalated() map[string]escalation.Trouble {
 }
 
 // asked waits until people are to be told of a record.
-func (b *bench) asked(id string) escalation.Trouble {
+func (b *bench) asked(id string) escalation.Problem {
 	b.t.Helper()
 	deadline := time.After(patience)
 	for {

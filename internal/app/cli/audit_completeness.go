@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/audit"
 	"github.com/waybill-dev/waybill/internal/ledger/audit/outside"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 func auditCompleteness(s stdio) *cobra.Command {
@@ -43,7 +43,7 @@ Exit status 1 when something does not match.`,
 				return err
 			}
 			if !answer.Balanced {
-				return fmt.Errorf("the ledger is not complete: %s; each is named in the answer", counted.Of(uint64(len(answer.Mismatches))+answer.More, "mismatch", "mismatches"))
+				return fmt.Errorf("the ledger is not complete: %s; each is named in the answer", text.Count(uint64(len(answer.Mismatches))+answer.More, "mismatch", "mismatches"))
 			}
 			return nil
 		})

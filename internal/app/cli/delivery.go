@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/app/process"
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/operator/control"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 func deliveryCommand(s stdio) *cobra.Command {
@@ -227,9 +227,9 @@ func ended(ctx context.Context, ctl *control.Control, event string) (list []cont
 	}
 	switch {
 	case len(list) < e.Endpoints:
-		return nil, fmt.Sprintf("%d of %s not in the ledger yet", e.Endpoints-len(list), counted.Of(e.Endpoints, "delivery is", "deliveries are")), nil
+		return nil, fmt.Sprintf("%d of %s not in the ledger yet", e.Endpoints-len(list), text.Count(e.Endpoints, "delivery is", "deliveries are")), nil
 	case pending > 0:
-		return nil, fmt.Sprintf("%d of %s still pending", pending, counted.Of(len(list), "delivery is", "deliveries are")), nil
+		return nil, fmt.Sprintf("%d of %s still pending", pending, text.Count(len(list), "delivery is", "deliveries are")), nil
 	}
 	return list, "", nil
 }

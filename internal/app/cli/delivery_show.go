@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/operator/control"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 func deliveryShow(s stdio) *cobra.Command {
@@ -76,7 +76,7 @@ func showAll(ctx context.Context, ctl *control.Control, s stdio, out format, eve
 			return printJSON(s.out, control.DeliveryDetailList{Deliveries: []control.DeliveryDetails{}})
 		}
 		if e.Endpoints > 0 {
-			return fmt.Errorf("event %s is owed to %s, and that is not in the ledger yet; try again in a moment", event, counted.Of(e.Endpoints, "endpoint", "endpoints"))
+			return fmt.Errorf("event %s is owed to %s, and that is not in the ledger yet; try again in a moment", event, text.Count(e.Endpoints, "endpoint", "endpoints"))
 		}
 		return fmt.Errorf("event %s has no deliveries: it is on record as %s %s; see: waybill event show %s", event, e.State, e.Reason, event)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/operator/control"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 // shownEvent is the file whose event's attempts are shown in full.
@@ -41,7 +41,7 @@ func (d *demo) report(ctx context.Context) error {
 	}
 	d.look(shown)
 	if failed > 0 {
-		return fmt.Errorf("%s not on record as received; please report this", counted.Of(failed, "request is", "requests are"))
+		return fmt.Errorf("%s not on record as received; please report this", text.Count(failed, "request is", "requests are"))
 	}
 	return nil
 }

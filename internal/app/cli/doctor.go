@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/roles"
 	"github.com/waybill-dev/waybill/internal/pipeline/watchdog"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -89,7 +89,7 @@ func (f *doctorFlags) run(ctx context.Context, s stdio) error {
 		}
 	}
 	if wrong > 0 {
-		return fmt.Errorf("%d of %s wrong; what to do stands beside each", wrong, counted.Of(len(checks), "check is", "checks are"))
+		return fmt.Errorf("%d of %s wrong; what to do stands beside each", wrong, text.Count(len(checks), "check is", "checks are"))
 	}
 	return nil
 }

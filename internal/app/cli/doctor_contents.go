@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger/audit"
 	"github.com/waybill-dev/waybill/internal/ledger/roles"
 	"github.com/waybill-dev/waybill/internal/pipeline/watchdog"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 const (
@@ -43,6 +43,6 @@ func (f *doctorFlags) contents(ctx context.Context) []watchdog.Check {
 	first := found[0]
 	return []watchdog.Check{{Name: name, State: watchdog.IsWrong, Code: codeTwoContents,
 		Detail: fmt.Sprintf("%s of the last day with different events under it; the first is %s of tenant %s: %s",
-			counted.Of(more+1, "id", "ids"), first.EventID, first.Tenant, first.Detail),
+			text.Count(more+1, "id", "ids"), first.EventID, first.Tenant, first.Detail),
 		Next: fmt.Sprintf("waybill event show %s --tenant %s; tell the receivers which event is meant, and publish the other under an id of its own; all of them: waybill audit completeness", first.EventID, first.Tenant)}}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/app/process"
 	"github.com/waybill-dev/waybill/internal/operator/control"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
 	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -237,5 +236,5 @@ func dataText(e control.EventDetails) string {
 	if e.DataDigest == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s, sha256 %s", counted.Of(e.DataBytes, "byte", "bytes"), e.DataDigest)
+	return fmt.Sprintf("%s, sha256 %s", text.Count(e.DataBytes, "byte", "bytes"), e.DataDigest)
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/app/process"
 	"github.com/waybill-dev/waybill/internal/operator/control"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -142,7 +142,7 @@ func (f *publishFlags) publishLines(ctx context.Context, ctl *control.Control, s
 		if err != nil {
 			done.Failed++
 			failed = fmt.Errorf("line %d: %w; %s stored before it; what has an id of its own can be published again safely", l.number, err,
-				counted.Of(len(done.Results), "event is", "events are"))
+				text.Count(len(done.Results), "event is", "events are"))
 			break
 		}
 		done.add(ack)

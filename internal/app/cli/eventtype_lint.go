@@ -15,8 +15,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/events/eventlog"
 	"github.com/waybill-dev/waybill/internal/operator/control"
 	"github.com/waybill-dev/waybill/internal/operator/payloadlint"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
 	"github.com/waybill-dev/waybill/internal/platform/redact"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -161,7 +161,7 @@ func (f *lintFlags) report(s stdio, l *payloadlint.Lint) error {
 		return err
 	}
 	if f.strict && sure > 0 {
-		return errors.New(counted.Of(sure, "place carries", "places carry") + " personal data or secrets; send references instead, or run without --strict")
+		return errors.New(text.Count(sure, "place carries", "places carry") + " personal data or secrets; send references instead, or run without --strict")
 	}
 	return nil
 }
@@ -183,5 +183,5 @@ func (f *lintFlags) print(s stdio, r lintReport) error {
 	if r.Looked == 0 {
 		return t.show(s, f.out, "no event was looked at: there is none of this type and tenant among the newest in EVENTS; check the name, or ask with a higher --events")
 	}
-	return t.show(s, f.out, counted.Of(r.Looked, "event", "events")+" looked at: nothing that looks like personal data or secrets")
+	return t.show(s, f.out, text.Count(r.Looked, "event", "events")+" looked at: nothing that looks like personal data or secrets")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/app/process"
 	"github.com/waybill-dev/waybill/internal/ledger/evidence"
 	"github.com/waybill-dev/waybill/internal/operator/control"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 func evidenceCommand(s stdio) *cobra.Command {
@@ -87,7 +87,7 @@ func (f *exportFlags) export(ctx context.Context, s stdio, l control.EvidenceSou
 		return err
 	}
 	if n := len(e.Statement.Uncovered); n > 0 {
-		fmt.Fprintf(s.err, "waybill: no checkpoint covers %d of the %s yet; what is not covered is left out, and the file says so; export again in a minute\n", n, counted.Of(n+len(e.Records), "record", "records"))
+		fmt.Fprintf(s.err, "waybill: no checkpoint covers %d of the %s yet; what is not covered is left out, and the file says so; export again in a minute\n", n, text.Count(n+len(e.Records), "record", "records"))
 	}
 	if wrote, err := writeFile(s.out, "out", f.to, b); err != nil || !wrote {
 		return err
@@ -101,7 +101,7 @@ func (f *exportFlags) export(ctx context.Context, s stdio, l control.EvidenceSou
 			"records": len(e.Records), "uncovered": len(e.Statement.Uncovered), "origin": tree.Origin, "size": tree.Size, "bytes": len(b)})
 	}
 	_, err = fmt.Fprintf(s.out, "%s  %s of event %s, proven by the checkpoint of %s over %s\nverify it anywhere with: waybill evidence verify %s --key ledger.pub\nledger.pub is what waybill ledger key show prints\n",
-		f.to, counted.Of(len(e.Records), "record", "records"), printable(e.Subject.EventID), printable(tree.Origin), counted.Of(tree.Size, "record", "records"), f.to)
+		f.to, text.Count(len(e.Records), "record", "records"), printable(e.Subject.EventID), printable(tree.Origin), text.Count(tree.Size, "record", "records"), f.to)
 	return err
 }
 

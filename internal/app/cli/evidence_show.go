@@ -13,10 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/app/process"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
-
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger/evidence"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 func evidenceShow(s stdio) *cobra.Command {
@@ -97,7 +96,7 @@ func printStory(w io.Writer, room int, file string, r *evidence.Report) error {
 	f.add("event", r.Subject.EventID)
 	f.add("tenant", r.Subject.Tenant)
 	f.add("verdict", verdict(r))
-	f.add("ledger", fmt.Sprintf("%s, checkpoint over %s", r.Origin, counted.Of(r.Size, "record", "records")))
+	f.add("ledger", fmt.Sprintf("%s, checkpoint over %s", r.Origin, text.Count(r.Size, "record", "records")))
 	f.add("exported", spaced(moment(r.Statement.ExportedAt), "by "+r.Statement.ExportedBy+" with "+r.Statement.Software))
 	if err := f.write(w); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/app/process"
 	"github.com/waybill-dev/waybill/internal/ledger/evidence"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -137,7 +137,7 @@ func printReport(w io.Writer, file string, r *evidence.Report) error {
 	f.add("endpoint", r.Subject.EndpointID)
 	f.add("ledger", r.Origin)
 	if r.Size > 0 {
-		f.add("checkpoint", fmt.Sprintf("over %s, root %s", counted.Of(r.Size, "record", "records"), r.Root))
+		f.add("checkpoint", fmt.Sprintf("over %s, root %s", text.Count(r.Size, "record", "records"), r.Root))
 	}
 	f.add("signed by", r.SignedBy)
 	f.add("verdict", verdict(r))

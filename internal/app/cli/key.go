@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/operator/control"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 func keyCommand(s stdio) *cobra.Command {
@@ -191,7 +191,7 @@ func resealCommand(s stdio, short, long, example string) *cobra.Command {
 				err = printJSON(s.out, done)
 			} else {
 				_, err = fmt.Fprintf(s.out, "%s and %s are sealed under key %s, %d and %d of them anew\n",
-					counted.Of(done.Sealed, "endpoint", "endpoints"), counted.Of(done.Channels.Sealed, "channel", "channels"), done.KeyID, len(done.Resealed), len(done.Channels.Resealed))
+					text.Count(done.Sealed, "endpoint", "endpoints"), text.Count(done.Channels.Sealed, "channel", "channels"), done.KeyID, len(done.Resealed), len(done.Channels.Resealed))
 			}
 			return firstError(err, notResealed("endpoint", done.Failed), notResealed("channel", done.Channels.Failed))
 		})
@@ -204,5 +204,5 @@ func notResealed(one string, failed map[string]string) error {
 		return nil
 	}
 	name := slices.Sorted(maps.Keys(failed))[0]
-	return fmt.Errorf("%s could not be resealed, keep every key that is needed; one of them, %s: %s", counted.Of(len(failed), one, one+"s"), name, strings.TrimSpace(failed[name]))
+	return fmt.Errorf("%s could not be resealed, keep every key that is needed; one of them, %s: %s", text.Count(len(failed), one, one+"s"), name, strings.TrimSpace(failed[name]))
 }

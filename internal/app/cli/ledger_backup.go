@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/app/allinone"
 	"github.com/waybill-dev/waybill/internal/app/process"
 	"github.com/waybill-dev/waybill/internal/ledger/roles"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 func ledgerBackup(s stdio) *cobra.Command {
@@ -138,7 +138,7 @@ A server of yours restores with RESTORE DATABASE: see docs/backup.md.`,
 			return printJSON(s.out, map[string]uint64{"records": n})
 		}
 		_, err = fmt.Fprintf(s.out, "%s restored into %s; start waybill up there, and the ledger sink adds what LEDGER still has\n",
-			counted.Of(n, "record is", "records are"), data)
+			text.Count(n, "record is", "records are"), data)
 		return err
 	}
 	return c

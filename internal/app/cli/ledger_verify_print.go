@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/ledger/verify"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
 	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
@@ -34,7 +33,7 @@ func printVerified(w io.Writer, r verify.Report) error {
 	if a := r.Asked; a != nil && (a.From != r.First || a.Until != r.End) {
 		line("  asked for    %s; whole tiles of 256 are checked: %s", indices(a.From, a.Until), indices(r.First, r.End))
 	}
-	line("  records      %s, %s, each hashed and %d columns compared with its bytes%s", counted.Of(r.Read, "row", "rows"), indices(r.First, r.End), r.Columns, rate(r))
+	line("  records      %s, %s, each hashed and %d columns compared with its bytes%s", text.Count(r.Read, "row", "rows"), indices(r.First, r.End), r.Columns, rate(r))
 	if r.Reached != nil {
 		line("               and %s, only to compare with the checkpoint behind", indices(r.Reached.From, r.Reached.Until))
 	}
@@ -44,7 +43,7 @@ func printVerified(w io.Writer, r verify.Report) error {
 	line("  checkpoints  %d known, %d signed by a key that was given, %d from outside of the database; %d agree",
 		r.Checkpoints.Known, r.Checkpoints.Signed, r.Checkpoints.Outside, r.Checkpoints.Agreed)
 	if c := r.Last; c != nil {
-		line("               the last that agrees: %s, %s, root %s", counted.Of(c.Size, "record", "records"), stamp(c.At), c.Root)
+		line("               the last that agrees: %s, %s, root %s", text.Count(c.Size, "record", "records"), stamp(c.At), c.Root)
 		line("               found in %s%s", strings.Join(c.Sources, ", "), signers(*c))
 	}
 	for _, k := range r.Keys {
@@ -54,7 +53,7 @@ func printVerified(w io.Writer, r verify.Report) error {
 		line("  definitions  %d tables and views, policies that hide rows", r.Schema.Objects)
 	}
 	if r.Stream != nil {
-		line("  LEDGER       sequences %d to %d, %s byte for byte", r.Stream.First, r.Stream.Last, counted.Of(r.Stream.Compared, "record", "records"))
+		line("  LEDGER       sequences %d to %d, %s byte for byte", r.Stream.First, r.Stream.Last, text.Count(r.Stream.Compared, "record", "records"))
 	}
 	for _, x := range r.Retired {
 		line("  retired      %s, by %s on %s (record %d); their hashes are still proven", indices(x.First, x.Last+1), x.By, stamp(x.At), x.Idx)
@@ -68,7 +67,7 @@ func printVerified(w io.Writer, r verify.Report) error {
 func ledgerVerdict(r verify.Report) string {
 	switch {
 	case !r.Good:
-		return "NOT GOOD: " + counted.Of(uint64(len(r.Findings))+r.Dropped, "finding", "findings") + "."
+		return "NOT GOOD: " + text.Count(uint64(len(r.Findings))+r.Dropped, "finding", "findings") + "."
 	case r.Ledger == 0:
 		return "GOOD: the ledger is empty."
 	case r.Last == nil:

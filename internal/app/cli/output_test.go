@@ -46,7 +46,7 @@ func someDelivery() control.DeliveryDetails {
 func someIncident() control.Escalation {
 	return control.Escalation{ID: "inc_1", Tenant: "acme", State: escalation.Acknowledged, Policy: "all", OpenedAt: at(1), DeliverBy: at(59), Count: 12,
 		Reasons: map[string]int{"attempts_exhausted": 10, "endpoint_gone": 2}, Endpoints: map[string]int{"ep_1": 12},
-		First: escalation.Trouble{EventID: "evt_1", EndpointID: "ep_1", Reason: "endpoint_gone"}, Told: true, ToldAt: at(2), Step: 2, Round: 1,
+		First: escalation.Problem{EventID: "evt_1", EndpointID: "ep_1", Reason: "endpoint_gone"}, Told: true, ToldAt: at(2), Step: 2, Round: 1,
 		Channels: []control.EscalationReach{{Channel: "chat", Step: 1, Told: true, ToldAt: at(2), Outcome: "delivered", Tries: 1},
 			{Channel: "pager", Step: 2, Outcome: "busy", Tries: 3, TryAt: at(9), Error: "answered 503: \x1b[31mtry later"}},
 		AckedBy: "ann@example.com", AckedAt: at(20), AckNote: "calling the lab"}
@@ -77,7 +77,7 @@ func TestTables(t *testing.T) {
 		},
 		"escalation_alarm": func(s stdio) error {
 			alarm := someIncident()
-			alarm.Tenant, alarm.First = "waybill", escalation.Trouble{Kind: record.OperatorAction, Reason: "ledger_sink_behind", Why: "ClickHouse lacks records"}
+			alarm.Tenant, alarm.First = "waybill", escalation.Problem{Kind: record.OperatorAction, Reason: "ledger_sink_behind", Why: "ClickHouse lacks records"}
 			alarm.Reasons, alarm.Endpoints = map[string]int{"ledger_sink_behind": 12}, nil
 			return printEscalation(s, "table", alarm)
 		},

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 // The actions of operator.action by which people keep and retire records.
@@ -62,7 +62,7 @@ func (r Retirement) Detail() string {
 	if n == 1 {
 		are = "is"
 	}
-	out := fmt.Sprintf("%s, with idx from %d to %d, %s dropped", counted.Of(n, "record of "+month, "records of "+month), r.Ranges[0].First, r.Ranges[len(r.Ranges)-1].Last, are)
+	out := fmt.Sprintf("%s, with idx from %d to %d, %s dropped", text.Count(n, "record of "+month, "records of "+month), r.Ranges[0].First, r.Ranges[len(r.Ranges)-1].Last, are)
 	if r.Parts > 1 {
 		out += fmt.Sprintf(" (part %d of %d)", r.Part, r.Parts)
 	}

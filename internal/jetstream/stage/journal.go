@@ -35,7 +35,7 @@ type Journal struct {
 }
 
 // By makes the journal go by another clock than this machine's.
-func (j *Journal) By(c *Clock) *Journal {
+func (j *Journal) WithClock(c *Clock) *Journal {
 	j.now = c.Now
 	return j
 }
@@ -57,7 +57,7 @@ func OpenJournal(ctx context.Context, js jetstream.JetStream, pub *Publisher, st
 //
 // If storing takes so long that an id could be forgotten meanwhile, the stream is
 // searched again: of two that were stored, the first stands.
-func (j *Journal) State(ctx context.Context, m *nats.Msg, since time.Time, also ...string) (stands []byte, mine bool, err error) {
+func (j *Journal) PutFirst(ctx context.Context, m *nats.Msg, since time.Time, also ...string) (stands []byte, mine bool, err error) {
 	id, subjects := m.Header.Get(nats.MsgIdHdr), append(slices.Clone(also), m.Subject)
 	if since.IsZero() {
 		since = j.now()

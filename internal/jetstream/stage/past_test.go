@@ -27,7 +27,7 @@ func TestWhatTheStreamHasForgottenStandsAllTheSame(t *testing.T) {
 	// state says a word under an id, and returns what stands.
 	state := func(subject, id, word string, since time.Time, also ...string) string {
 		t.Helper()
-		stands, mine, err := j.State(t.Context(), &nats.Msg{Subject: subject, Header: nats.Header{nats.MsgIdHdr: {id}}, Data: []byte(word)}, since, also...)
+		stands, mine, err := j.PutFirst(t.Context(), &nats.Msg{Subject: subject, Header: nats.Header{nats.MsgIdHdr: {id}}, Data: []byte(word)}, since, also...)
 		must(t, err)
 		if mine != (string(stands) == word) {
 			t.Errorf("%s: %q stands, mine: %v", id, stands, mine)

@@ -149,7 +149,7 @@ func TestAServerThatStallsDuringASearchHasNotForgotten(t *testing.T) {
 		proxy.held.Store(0)
 		proxy.nth.Store(int64(1 + try%3)) // of three or four that a search makes
 		id := fmt.Sprint(2999 - try)
-		stands, mine, err := journal(t, js).State(t.Context(), statement(id, "second"), first)
+		stands, mine, err := journal(t, js).PutFirst(t.Context(), statement(id, "second"), first)
 		if err != nil || mine || string(stands) != "first" || proxy.held.Load() != 1 {
 			t.Errorf("request %d was held up: %q stands, mine %v: %v (%d were held up)", 1+try, stands, mine, err, proxy.held.Load())
 		}
@@ -174,7 +174,7 @@ func TestAServerThatStandsStillDuringASearchHasNotForgotten(t *testing.T) {
 			r.server.Thaw()
 		}()
 		close(begun)
-		stands, mine, err := j.State(t.Context(), statement(fmt.Sprint(try), "second"), first)
+		stands, mine, err := j.PutFirst(t.Context(), statement(fmt.Sprint(try), "second"), first)
 		if err != nil || mine || string(stands) != "first" {
 			t.Errorf("try %d: %q stands, mine %v: %v", try, stands, mine, err)
 		}
@@ -191,12 +191,12 @@ func TestASearchThatIsCutShortIsAnError(t *testing.T) {
 	r.server.Freeze()
 	ctx, cancel := context.WithTimeout(t.Context(), stall)
 	defer cancel()
-	stands, mine, err := j.State(ctx, statement("7", "second"), first)
+	stands, mine, err := j.PutFirst(ctx, statement("7", "second"), first)
 	r.server.Thaw()
 	if err == nil {
 		t.Errorf("%q stands, mine %v", stands, mine)
 	}
-	if stands, mine, err = j.State(t.Context(), statement("7", "second"), first); err != nil || mine || string(stands) != "first" {
+	if stands, mine, err = j.PutFirst(t.Context(), statement("7", "second"), first); err != nil || mine || string(stands) != "first" {
 		t.Errorf("%q stands, mine %v: %v", stands, mine, err)
 	}
 }
@@ -213,7 +213,7 @@ func TestAStatementThatTakesTooLongToStoreIsSearchedFor(t *testing.T) {
 	r.server.Freeze()
 	thaw := time.AfterFunc(3*saidWindow, r.server.Thaw) // when the stream may have forgotten it
 	defer thaw.Stop()
-	stands, mine, err := j.State(t.Context(), statement("slow", "second"), since)
+	stands, mine, err := j.PutFirst(t.Context(), statement("slow", "second"), since)
 	if err != nil || mine || string(stands) != "first" {
 		t.Errorf("%q stands, mine %v: %v", stands, mine, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -121,7 +121,7 @@ func (i *Integrity) CompareData(data []byte) error {
 	}
 	i.Altered = !known
 	if !known {
-		i.Verdict = fmt.Sprintf("ALTERED, or of another event: the data on record has another digest (this one: SHA-256 %s, %s).", digest, counted.Of(len(data), "byte", "bytes"))
+		i.Verdict = fmt.Sprintf("ALTERED, or of another event: the data on record has another digest (this one: SHA-256 %s, %s).", digest, text.Count(len(data), "byte", "bytes"))
 		if trimmed := strings.TrimSpace(string(data)); trimmed != string(data) && slices.ContainsFunc(i.Rows, func(r Signed) bool { return r.DataDigest == envelope.DigestHex([]byte(trimmed)) }) {
 			i.Verdict += " Without the white space around it, it is the data on record: give it without."
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 // What can be wrong with a delivery, or with the ledger's order.
@@ -179,26 +179,26 @@ func NewCompleteness(f Filter, e Events, rows []Balance, mismatches []Mismatch, 
 	if e == (Events{}) && len(rows) == 0 {
 		note("Nothing is on record: %s.", f)
 	} else {
-		note("%s accepted, %d unmatched, %d rejected.", counted.Of(e.Accepted, "event", "events"), e.Unmatched, e.Rejected)
-		note("%s owed = %d delivered + %d dead-lettered + %d cancelled + %d pending%s.", counted.Of(t.Accepted, "delivery", "deliveries"),
+		note("%s accepted, %d unmatched, %d rejected.", text.Count(e.Accepted, "event", "events"), e.Unmatched, e.Rejected)
+		note("%s owed = %d delivered + %d dead-lettered + %d cancelled + %d pending%s.", text.Count(t.Accepted, "delivery", "deliveries"),
 			t.Delivered, t.DeadLettered, t.Cancelled, t.Pending, unless(t.NotOwed == 0, fmt.Sprintf(" + %d not on record as owed", t.NotOwed)))
 	}
 	if t.BegunRetired > 0 {
 		note("%s begun in a month that has been retired, so the beginning is not on record; counted here alone.",
-			counted.Of(t.BegunRetired, "delivery was", "deliveries were"))
+			text.Count(t.BegunRetired, "delivery was", "deliveries were"))
 	}
 	if t.AttemptsUnknown > 0 {
-		note("%s an outcome that is unknown: a process died during the request. Each is on record with its number.", counted.Of(t.AttemptsUnknown, "attempt has", "attempts have"))
+		note("%s an outcome that is unknown: a process died during the request. Each is on record with its number.", text.Count(t.AttemptsUnknown, "attempt has", "attempts have"))
 	}
 	if t.Unsettled > 0 {
-		note("Not settled yet: %s begun after %s may have records on the way. Ask again in a minute.", counted.Of(t.Unsettled, "delivery that was", "deliveries that were"), f.Settled.Format(time.RFC3339))
+		note("Not settled yet: %s begun after %s may have records on the way. Ask again in a minute.", text.Count(t.Unsettled, "delivery that was", "deliveries that were"), f.Settled.Format(time.RFC3339))
 	}
 	if compared != nil {
 		note("LEDGER holds messages %d to %d: %s the same in ClickHouse, byte for byte (%s a record again).",
-			compared.FirstSeq, compared.LastSeq, counted.Of(compared.Records, "record is", "records are"), counted.Of(compared.Restated, "message states", "messages state"))
+			compared.FirstSeq, compared.LastSeq, text.Count(compared.Records, "record is", "records are"), text.Count(compared.Restated, "message states", "messages state"))
 	}
 	if compared != nil && compared.Waiting > 0 {
-		note("Not settled yet: %s of LEDGER not in ClickHouse yet. Ask again, or see waybill doctor.", counted.Of(compared.Waiting, "message is", "messages are"))
+		note("Not settled yet: %s of LEDGER not in ClickHouse yet. Ask again, or see waybill doctor.", text.Count(compared.Waiting, "message is", "messages are"))
 	}
 	if !c.Balanced {
 		note("%s", c.unbalanced())
@@ -210,7 +210,7 @@ func NewCompleteness(f Filter, e Events, rows []Balance, mismatches []Mismatch, 
 
 // unbalanced says how much does not match.
 func (c Completeness) unbalanced() string {
-	return fmt.Sprintf("NOT balanced: %s.", counted.Of(uint64(len(c.Mismatches))+c.More, "mismatch", "mismatches"))
+	return fmt.Sprintf("NOT balanced: %s.", text.Count(uint64(len(c.Mismatches))+c.More, "mismatch", "mismatches"))
 }
 
 func unless(cond bool, s string) string {

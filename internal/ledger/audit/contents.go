@@ -3,7 +3,7 @@ package audit
 import (
 	"errors"
 
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 // TwoContents is a Mismatch: different events stand under one id of a tenant.
@@ -18,5 +18,5 @@ var ErrDisagrees = errors.New("digests of one attempt, or of one event, do not a
 
 // otherData warns of deliveries of an id with two contents.
 func (t RepetitionTotals) otherData() string {
-	return counted.Of(t.OtherData, "delivery", "deliveries") + ": different events stand under one id. Receivers may know either; see which was sent: waybill event show EVENT."
+	return text.Count(t.OtherData, "delivery", "deliveries") + ": different events stand under one id. Receivers may know either; see which was sent: waybill event show EVENT."
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 // EventRecord is what the ledger says of an event that EVENTS held: an
@@ -144,10 +144,10 @@ func VouchAttempt(r AttemptRecord, held ClaimsHeld, claimed bool) (found *Mismat
 // Vouch adds what the streams were asked.
 func (c *Completeness) Vouch(v Vouched) {
 	c.Vouched = &v
-	text := fmt.Sprintf("EVENTS has %s as the ledger says; CLAIMS has the claims of %s.", counted.Of(v.Events, "event", "events"), counted.Of(v.Attempts, "attempt", "attempts"))
+	note := fmt.Sprintf("EVENTS has %s as the ledger says; CLAIMS has the claims of %s.", text.Count(v.Events, "event", "events"), text.Count(v.Attempts, "attempt", "attempts"))
 	if n := v.EventsBeyond + v.AttemptsBeyond; n > 0 {
-		text += fmt.Sprintf(" %s of what these streams no longer keep (%d of events, %d attempts): nothing outside of the ledger vouches for them.",
-			counted.Of(n, "record is", "records are"), v.EventsBeyond, v.AttemptsBeyond)
+		note += fmt.Sprintf(" %s of what these streams no longer keep (%d of events, %d attempts): nothing outside of the ledger vouches for them.",
+			text.Count(n, "record is", "records are"), v.EventsBeyond, v.AttemptsBeyond)
 	}
-	c.Notes = append(c.Notes, text)
+	c.Notes = append(c.Notes, note)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/domain/record"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -37,7 +37,7 @@ func (r *Report) claim(f *File) {
 	payload := r.Claims
 	r.Claims = nil
 	r.say(aboutLedger, "These %s were in the ledger %q, at places %d to %d, when its checkpoint over %s was signed by the key %s. Not a bit of them has changed since.",
-		counted.Of(len(f.Records), "record", "records"), r.Origin, f.Records[0].Idx, f.Records[len(f.Records)-1].Idx, counted.Of(int(r.Size), "record", "records"), r.SignedBy)
+		text.Count(len(f.Records), "record", "records"), r.Origin, f.Records[0].Idx, f.Records[len(f.Records)-1].Idx, text.Count(int(r.Size), "record", "records"), r.SignedBy)
 	timed := false
 	for _, w := range r.Witnessed {
 		switch {
@@ -85,7 +85,7 @@ func (r *Report) notProven(f *File, timed bool) {
 		}
 	}
 	if n := len(f.Statement.Uncovered); n > 0 {
-		no("What %s found besides: no checkpoint covered %s yet. Export again later.", counted.Of(n, "record says that was", "records say that were"), pronoun(n))
+		no("What %s found besides: no checkpoint covered %s yet. Export again later.", text.Count(n, "record says that was", "records say that were"), pronoun(n))
 	}
 	no("The statement of who exported this file, when and with which queries: it is the exporter's word.")
 	r.NotProven = append(r.NotProven, r.Story.Gaps()...)
@@ -132,7 +132,7 @@ func eventClaim(x *Fact) string {
 	switch x.Kind {
 	case record.EventAccepted:
 		return fmt.Sprintf("The event of type %s was accepted at %s and came to be owed to %s%s. Its data had %s with SHA-256 %s.",
-			x.EventType, moment(x.At), counted.Of(x.Endpoints, "endpoint", "endpoints"), until(x.DeliverBy), counted.Of(x.DataBytes, "byte", "bytes"), or(x.DataDigest, "not on record"))
+			x.EventType, moment(x.At), text.Count(x.Endpoints, "endpoint", "endpoints"), until(x.DeliverBy), text.Count(x.DataBytes, "byte", "bytes"), or(x.DataDigest, "not on record"))
 	case record.EventUnmatched:
 		return fmt.Sprintf("The event of type %s came in at %s, and no endpoint subscribed to it: %s.", x.EventType, moment(x.At), or(x.Reason, "no reason on record"))
 	}
@@ -187,7 +187,7 @@ func endClaim(x *Fact) string {
 	if x.Kind == record.DeliveryDeadLetter {
 		how = "became a dead letter"
 	}
-	return fmt.Sprintf("The delivery %s at %s after %s: %s.", how, moment(x.At), counted.Of(x.Attempts, "attempt", "attempts"), reasoned(x.Reason, x.Detail))
+	return fmt.Sprintf("The delivery %s at %s after %s: %s.", how, moment(x.At), text.Count(x.Attempts, "attempt", "attempts"), reasoned(x.Reason, x.Detail))
 }
 
 func escalationClaim(x *Fact) string {
@@ -233,7 +233,7 @@ func attemptClaim(x *Fact) string {
 	b.WriteString(".")
 	if x.PayloadDigest != "" {
 		fmt.Fprintf(&b, " The body that was %s had %s with SHA-256 %s, signed by scheme %s with %s.",
-			signedAndSent(x), counted.Of(x.PayloadBytes, "byte", "bytes"), x.PayloadDigest, or(x.SignatureScheme, "none"), or(strings.Join(x.KeyIDs, ", "), "no key"))
+			signedAndSent(x), text.Count(x.PayloadBytes, "byte", "bytes"), x.PayloadDigest, or(x.SignatureScheme, "none"), or(strings.Join(x.KeyIDs, ", "), "no key"))
 	}
 	return b.String()
 }

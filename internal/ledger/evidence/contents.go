@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/domain/record"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 // cameIn says whether a record is about an event that came in.
@@ -58,7 +58,7 @@ func (s *Story) contradictions() []string {
 	var parts []string
 	for _, c := range contents {
 		parts = append(parts, fmt.Sprintf("one of type %s, whose data has SHA-256 %s, is %s and has %s", c.Type, or(c.Digest, "not on record"),
-			numbers("number", c.Seqs)+" in EVENTS", counted.Of(c.Owed, "delivery owed", "deliveries owed")))
+			numbers("number", c.Seqs)+" in EVENTS", text.Count(c.Owed, "delivery owed", "deliveries owed")))
 	}
 	return []string{"Different events stand under the id " + s.Subject.EventID + ", which is to be that of one: " + strings.Join(parts, "; ") +
 		". Each attempt has the digest of the bytes that it sent; which of the events these were, only their payloads show."}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
 	"github.com/waybill-dev/waybill/internal/platform/paper"
 	"github.com/waybill-dev/waybill/internal/platform/text"
 )
@@ -132,7 +131,7 @@ func verdictOf(r *Report) verdict {
 	case r.Proven && len(r.Contradictions) > 0:
 		return verdict{"bad", "Verified, and it contradicts itself", "The records on this page are as they were signed. They show different events under one id: see below."}
 	case r.Proven:
-		return verdict{"good", "Verified", fmt.Sprintf("Every record on this page was in the ledger %s when its checkpoint over %s was signed by the key %s, and none was changed since.", r.Origin, counted.Of(int(r.Size), "record", "records"), r.SignedBy)}
+		return verdict{"good", "Verified", fmt.Sprintf("Every record on this page was in the ledger %s when its checkpoint over %s was signed by the key %s, and none was changed since.", r.Origin, text.Count(int(r.Size), "record", "records"), r.SignedBy)}
 	case len(r.Problems) > 0:
 		return verdict{"bad", "Rejected", "The file that this page was made from was changed or is not what it says. Nothing on this page may be relied on."}
 	}
@@ -149,13 +148,13 @@ func eventItems(e *Fact) []item {
 	add("Due by", stampUTC(e.DeliverBy), false)
 	add("About", strings.TrimSpace(e.SubjectType+" "+e.SubjectID), false)
 	if e.DataDigest != "" {
-		add("Data", fmt.Sprintf("%s, SHA-256 %s", counted.Of(e.DataBytes, "byte", "bytes"), e.DataDigest), true)
+		add("Data", fmt.Sprintf("%s, SHA-256 %s", text.Count(e.DataBytes, "byte", "bytes"), e.DataDigest), true)
 	}
 	return items
 }
 
 func checkpointItems(r *Report) []item {
-	items := []item{{Name: "Ledger", Value: r.Origin}, {Name: "Checkpoint", Value: "over " + counted.Of(int(r.Size), "record", "records")}, {Name: "Root", Value: r.Root, Mono: true}}
+	items := []item{{Name: "Ledger", Value: r.Origin}, {Name: "Checkpoint", Value: "over " + text.Count(int(r.Size), "record", "records")}, {Name: "Root", Value: r.Root, Mono: true}}
 	if r.SignedBy != "" {
 		items = append(items, item{"Signed by", r.SignedBy, true})
 	}
@@ -222,7 +221,7 @@ func attemptOf(a *Fact) attemptView {
 		}
 	}
 	if a.PayloadDigest != "" {
-		more("Body "+signedAndSent(a)+":", fmt.Sprintf("%s, SHA-256 %s", counted.Of(a.PayloadBytes, "byte", "bytes"), a.PayloadDigest), true)
+		more("Body "+signedAndSent(a)+":", fmt.Sprintf("%s, SHA-256 %s", text.Count(a.PayloadBytes, "byte", "bytes"), a.PayloadDigest), true)
 		more("Signed:", strings.Trim(fmt.Sprintf("%s with %s", or(a.SignatureScheme, "no scheme on record"), or(strings.Join(a.KeyIDs, ", "), "no key on record")), " "), false)
 	}
 	to := []string{}

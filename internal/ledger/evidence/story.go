@@ -9,7 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/domain/record"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 // Fact is a record that was read, at its place.
@@ -259,7 +259,7 @@ func (f *Fact) When() time.Time {
 func (f *Fact) Title() string {
 	switch f.Kind {
 	case record.EventAccepted:
-		return "accepted, owed to " + counted.Of(f.Endpoints, "endpoint", "endpoints")
+		return "accepted, owed to " + text.Count(f.Endpoints, "endpoint", "endpoints")
 	case record.EventUnmatched:
 		return "came in, owed to nobody"
 	case record.EventDuplicate:
@@ -267,7 +267,7 @@ func (f *Fact) Title() string {
 	case record.EventRejected:
 		return "rejected: " + reasoned(f.Reason, f.Detail)
 	case record.EventEndpoints:
-		return fmt.Sprintf("lists %d of the %s that it is owed to", len(f.EndpointIDs), counted.Of(f.Endpoints, "endpoint", "endpoints"))
+		return fmt.Sprintf("lists %d of the %s that it is owed to", len(f.EndpointIDs), text.Count(f.Endpoints, "endpoint", "endpoints"))
 	case record.DeliveryOwed:
 		return "owed" + prefixed(" by replay ", f.ReplayID)
 	case record.Attempt:

@@ -36,7 +36,7 @@ func (s *Sink) session(ctx context.Context, l *lease.Lease) error {
 		return err
 	}
 	from.report(s.o.Log, at)
-	p := &speaker{sink: s}
+	p := &positionReporter{sink: s}
 	// While ClickHouse takes nothing, sessions are short; LEDGER needs its room most of all then.
 	if time.Since(s.trimmedAt) >= s.o.TrimEvery {
 		p.say(ctx, at)
@@ -84,7 +84,7 @@ func (s *Sink) knownIDs(ctx context.Context, at ledger.Position, from start) (*r
 func behind(next uint64, n int) uint64 { return next - min(next, uint64(n)) }
 
 // write inserts what the reader hands over. at is where ClickHouse stands.
-func (s *Sink) write(ctx context.Context, l *lease.Lease, r *reader, at ledger.Position, p *speaker) error {
+func (s *Sink) write(ctx context.Context, l *lease.Lease, r *reader, at ledger.Position, p *positionReporter) error {
 	trim, say := time.NewTicker(s.o.TrimEvery), time.NewTicker(sayEvery)
 	defer trim.Stop()
 	defer say.Stop()

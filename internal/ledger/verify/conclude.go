@@ -9,7 +9,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/waybill-dev/waybill/internal/ledger/merkle"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 // explained is how many findings get the details of their first record.
@@ -101,7 +101,7 @@ func (r *run) rolledBack() []Finding {
 	last := r.g.trusted[n-1]
 	i := slices.IndexFunc(r.g.trusted, func(c Checkpoint) bool { return c.Size > r.ledger })
 	first := r.g.trusted[i]
-	text := fmt.Sprintf("the ledger ends before what was signed: it has %s, %s says more. It was cut off, or an older backup was restored", counted.Of(r.ledger, "record", "records"), last.name())
+	text := fmt.Sprintf("the ledger ends before what was signed: it has %s, %s says more. It was cut off, or an older backup was restored", text.Count(r.ledger, "record", "records"), last.name())
 	if first.Size != last.Size || first.Root != last.Root {
 		text += fmt.Sprintf("; the first checkpoint that it does not reach is %s", first.name())
 	}
@@ -283,7 +283,7 @@ func (r *run) coverage(ctx context.Context) error {
 		case len(r.g.trusted) > 0:
 			what = "no checkpoint that reaches these records agrees with them"
 		case r.g.unsigned > 0:
-			what = fmt.Sprintf("none of %s is signed by a key that was given", counted.Of(r.g.unsigned, "checkpoint", "checkpoints"))
+			what = fmt.Sprintf("none of %s is signed by a key that was given", text.Count(r.g.unsigned, "checkpoint", "checkpoints"))
 		default:
 			if rows, err := r.source.Records(ctx, []uint64{p.First}); err != nil {
 				return err
@@ -317,7 +317,7 @@ func (r *run) unproven() {
 		say("who signed: no key was given (--key), so whoever can write to the database could have made these checkpoints too")
 	} else if r.g.unsigned > 0 {
 		say("%s not signed by a key that was given, and not used; after a change of keys, give both the old key and the new one",
-			counted.Of(r.g.unsigned, "checkpoint is", "checkpoints are"))
+			text.Count(r.g.unsigned, "checkpoint is", "checkpoints are"))
 	}
 	if p.Checkpoints.Outside == 0 && !r.witnessed() && r.end > 0 {
 		say("that this is the only history: no checkpoint from outside of the database was given (--checkpoint, --nats-url), nor the key of a witness that cosigned one (--key), so whoever has the key and the database could have rewritten both, or cut the ledger short")
@@ -325,7 +325,7 @@ func (r *run) unproven() {
 	if p.Uncovered > 0 && !slices.ContainsFunc(p.Findings, func(f Finding) bool {
 		return f.Code == NotCovered || f.Code == NoCheckpoint || f.Code == RecordsRewritten
 	}) {
-		say("the last %s (from %d on): no checkpoint covers that yet", counted.Of(p.Uncovered, "record", "records"), max(r.w.good, p.First))
+		say("the last %s (from %d on): no checkpoint covers that yet", text.Count(p.Uncovered, "record", "records"), max(r.w.good, p.First))
 	}
 	if !r.whole() {
 		say("the records before %d and from %d on: they were not verified; nor whether the ledger was cut short", p.First, p.End)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger/checkpoint"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 // strange is a checkpoint of a ledger whose key was given, that this key did not sign.
@@ -64,7 +64,7 @@ func (r *run) replaced(ctx context.Context) ([]Finding, error) {
 		out = append(out, Finding{Code: KeyReplaced, Text: fmt.Sprintf("%s signed by %s and by no key that was given, the first of %s (%s), "+
 			"and nothing that a given key signed says that this key follows it: the checkpoint key was replaced. If you replaced it, verify with both keys, and next time use "+
 			"waybill ledger key rotate; if you did not, what came after %s is not proven",
-			counted.Of(len(all), "checkpoint is", "checkpoints are"), id, counted.Of(first.Size, "record", "records"), instant(first.At), counted.Of(signed, "record", "records"))})
+			text.Count(len(all), "checkpoint is", "checkpoints are"), id, text.Count(first.Size, "record", "records"), instant(first.At), text.Count(signed, "record", "records"))})
 	}
 	slices.SortFunc(out, func(a, b Finding) int { return strings.Compare(a.Text, b.Text) })
 	return out, nil
@@ -140,7 +140,7 @@ func (r *run) kept() []Finding {
 		return nil
 	}
 	text := fmt.Sprintf("the stream CHECKPOINTS was made anew at %s and holds %s, though checkpoints have been signed since %s: what it kept before is gone",
-		instant(k.Created), counted.Of(k.Messages, "message", "messages"), instant(r.g.oldest))
+		instant(k.Created), text.Count(k.Messages, "message", "messages"), instant(r.g.oldest))
 	if k.LedgerCreated.After(k.Created.Add(-anewSlack)) {
 		r.report.Notes = append(r.report.Notes, text+". LEDGER was made anew with it: all of NATS was")
 		return nil

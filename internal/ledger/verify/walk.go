@@ -9,7 +9,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/waybill-dev/waybill/internal/ledger/merkle"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 // storedTile gives a full tile of a level above 0; nil: it is not there.
@@ -218,7 +218,7 @@ func (w *walk) settle(c Checkpoint, rowsAreRight bool) {
 }
 
 func (c *Checkpoint) name() string {
-	s := fmt.Sprintf("the checkpoint of %s (%s", counted.Of(c.Size, "record", "records"), instant(c.At))
+	s := fmt.Sprintf("the checkpoint of %s (%s", text.Count(c.Size, "record", "records"), instant(c.At))
 	if c.Signer != "" {
 		s += ", signed by " + c.Signer
 	}

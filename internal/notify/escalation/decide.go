@@ -6,7 +6,7 @@ import (
 
 // Pending is what an incident's channels have not been sent yet.
 type Pending struct {
-	Last   uint64    // revision of the last trouble of the incident
+	Last   uint64    // revision of the last problem of the incident
 	TellBy time.Time // earliest of those after Incident.Told
 }
 

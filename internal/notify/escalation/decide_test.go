@@ -14,8 +14,8 @@ import (
 
 var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
-func trouble(n int, at time.Time, within time.Duration) escalation.Trouble {
-	t := escalation.Trouble{ID: fmt.Sprintf("delivery.dead_lettered/evt-%d/ep_%d", n, n%3), Kind: record.DeliveryDeadLetter, Tenant: "acme",
+func problem(n int, at time.Time, within time.Duration) escalation.Problem {
+	t := escalation.Problem{ID: fmt.Sprintf("delivery.dead_lettered/evt-%d/ep_%d", n, n%3), Kind: record.DeliveryDeadLetter, Tenant: "acme",
 		EventID: fmt.Sprintf("evt-%d", n), EndpointID: fmt.Sprintf("ep_%d", n%3), EventType: "lab.critical", Reason: "attempts_exhausted", Attempts: 8, At: at}
 	if within != 0 {
 		t.DeliverBy = at.Add(within)
@@ -27,7 +27,7 @@ func trouble(n int, at time.Time, within time.Duration) escalation.Trouble {
 func begun(alter func(*escalation.Incident)) *escalation.Incident {
 	p := escalation.Policy{Name: "p", Window: 30 * time.Second, Repeat: 10 * time.Minute, MaxDuration: time.Hour,
 		Steps: []escalation.Step{{Channels: []string{"a"}}, {After: 2 * time.Minute, Channels: []string{"b"}}}}
-	i := escalation.Begin(trouble(1, noon, 0), p, 10, noon)
+	i := escalation.Begin(problem(1, noon, 0), p, 10, noon)
 	i.Steps, i.Messages = 1, 1
 	i.Reach["a"] = &escalation.Reach{Step: 1, Message: 1, To: 10, Told: 10, StartedAt: noon, ToldAt: noon}
 	if alter != nil {
@@ -138,7 +138,7 @@ func TestATryIsRepeatedSoonEnoughForTheDeadline(t *testing.T) {
 
 func TestTheDeadlineOfTellingIsTheDeliverysOrFiveMinutes(t *testing.T) {
 	for _, c := range []struct{ within, want time.Duration }{{0, 5 * time.Minute}, {time.Minute, time.Minute}, {48 * time.Hour, 5 * time.Minute}, {-time.Minute, -time.Minute}} {
-		if got := trouble(1, noon, c.within).TellBy(); !got.Equal(noon.Add(c.want)) {
+		if got := problem(1, noon, c.within).TellBy(); !got.Equal(noon.Add(c.want)) {
 			t.Errorf("deadline after %s: tell by %s", c.within, got)
 		}
 	}
@@ -150,21 +150,21 @@ func TestThePolicyThatMatchesFirstCounts(t *testing.T) {
 		{Name: "all", Priority: 100}, {Name: "gone", Priority: 5, Reasons: []string{"endpoint_gone"}},
 	}
 	for _, c := range []struct {
-		alter func(*escalation.Trouble)
+		alter func(*escalation.Problem)
 		want  string
 	}{
-		{func(*escalation.Trouble) {}, "acme"}, {func(t *escalation.Trouble) { t.Tenant = "other" }, "labs"},
-		{func(t *escalation.Trouble) { t.Tenant, t.EventType = "other", "order.paid" }, "all"},
-		{func(t *escalation.Trouble) { t.Reason = "endpoint_gone" }, "gone"},
-		{func(t *escalation.Trouble) { t.Tenant, t.EventType = "other", "" }, "all"},
+		{func(*escalation.Problem) {}, "acme"}, {func(t *escalation.Problem) { t.Tenant = "other" }, "labs"},
+		{func(t *escalation.Problem) { t.Tenant, t.EventType = "other", "order.paid" }, "all"},
+		{func(t *escalation.Problem) { t.Reason = "endpoint_gone" }, "gone"},
+		{func(t *escalation.Problem) { t.Tenant, t.EventType = "other", "" }, "all"},
 	} {
-		tr := trouble(1, noon, 0)
+		tr := problem(1, noon, 0)
 		c.alter(&tr)
 		if got := escalation.Choose(policies, tr).Name; got != c.want {
 			t.Errorf("%+v: %s, want %s", tr, got, c.want)
 		}
 	}
-	if p := escalation.Choose(nil, trouble(1, noon, 0)); p.Steps[0].Channels[0] != escalation.Nobody {
+	if p := escalation.Choose(nil, problem(1, noon, 0)); p.Steps[0].Channels[0] != escalation.Nobody {
 		t.Errorf("without a policy: %+v", p)
 	}
 }
@@ -210,21 +210,21 @@ func TestAPolicyThatCannotWorkIsRefusedWithTheSettingToCorrect(t *testing.T) {
 }
 
 func TestAGroupSaysOfRejectedEventsThatNobodyGetsThem(t *testing.T) {
-	rejected := escalation.Trouble{ID: "event/7-1", Kind: record.EventRejected, Tenant: "acme", EventID: "bad-1", EventType: "lab.critical", Reason: "invalid_event", At: noon}
-	gone := trouble(1, noon, 0)
+	rejected := escalation.Problem{ID: "event/7-1", Kind: record.EventRejected, Tenant: "acme", EventID: "bad-1", EventType: "lab.critical", Reason: "invalid_event", At: noon}
+	gone := problem(1, noon, 0)
 	gone.Reason, gone.EventType = "endpoint_gone", "order.paid"
 	for _, c := range []struct {
-		members []escalation.Trouble
+		members []escalation.Problem
 		title   string
 		want    []string
 		never   string
 	}{
-		{[]escalation.Trouble{rejected, rejected}, "2 rejected events of tenant acme: lab.critical",
+		{[]escalation.Problem{rejected, rejected}, "2 rejected events of tenant acme: lab.critical",
 			[]string{"2 events of tenant acme were rejected. Nobody gets them.", "waybill event show bad-1", "  bad-1, lab.critical: invalid_event\n"}, "waybill replay"},
-		{[]escalation.Trouble{rejected, gone, rejected}, "3 dead letters of tenant acme: lab.critical and another type",
+		{[]escalation.Problem{rejected, gone, rejected}, "3 dead letters of tenant acme: lab.critical and another type",
 			[]string{"2 of them were rejected", "waybill event show bad-1", "waybill endpoint enable ep_1\n  waybill replay event evt-1 --endpoint ep_1"}, "deadletter list"},
-		{[]escalation.Trouble{gone}, "order.paid was not delivered to ep_1", []string{"waybill endpoint enable ep_1\n  waybill replay event evt-1"}, "event show"},
-		{[]escalation.Trouble{rejected}, "event bad-1 of tenant acme was rejected", []string{"Its producer has to publish it again", "waybill event show bad-1"}, "waybill replay"},
+		{[]escalation.Problem{gone}, "order.paid was not delivered to ep_1", []string{"waybill endpoint enable ep_1\n  waybill replay event evt-1"}, "event show"},
+		{[]escalation.Problem{rejected}, "event bad-1 of tenant acme was rejected", []string{"Its producer has to publish it again", "waybill event show bad-1"}, "waybill replay"},
 	} {
 		m := escalation.Notice{Incident: begun(nil), Members: c.members, Step: 1, Number: 1, Now: noon}.Message()
 		if m.Title != c.title || strings.Contains(m.Text, c.never) {
@@ -240,7 +240,7 @@ func TestAGroupSaysOfRejectedEventsThatNobodyGetsThem(t *testing.T) {
 
 func TestAMessageSaysWhatWasOwedToWhomAndWhatToDo(t *testing.T) {
 	i := begun(nil)
-	one := escalation.Notice{Incident: i, Members: []escalation.Trouble{trouble(1, noon, time.Minute)}, Step: 1, Number: 7, Now: noon}.Message()
+	one := escalation.Notice{Incident: i, Members: []escalation.Problem{problem(1, noon, time.Minute)}, Step: 1, Number: 7, Now: noon}.Message()
 	if one.ID != i.ID+"-7" || one.Key != i.ID {
 		t.Errorf("ids %s, %s", one.ID, one.Key)
 	}
@@ -250,9 +250,9 @@ func TestAMessageSaysWhatWasOwedToWhomAndWhatToDo(t *testing.T) {
 			t.Errorf("missing %q in:\n%s", want, one.Text)
 		}
 	}
-	var many []escalation.Trouble
+	var many []escalation.Problem
 	for n := range 40 {
-		many = append(many, trouble(n, noon, 0))
+		many = append(many, problem(n, noon, 0))
 	}
 	i.Scope = escalation.ManyEndpoints
 	group := escalation.Notice{Incident: i, Members: many, Again: true, Step: 1, Number: 8, Now: noon}.Message()
@@ -267,9 +267,9 @@ func TestAMessageSaysWhatWasOwedToWhomAndWhatToDo(t *testing.T) {
 	if lines := strings.Count(group.Text, "\n"); lines > 30 {
 		t.Errorf("%d lines for people at night", lines)
 	}
-	odd := trouble(1, noon, 0)
+	odd := problem(1, noon, 0)
 	odd.EventID = `x'; rm -rf ~ #`
-	text := escalation.Notice{Incident: i, Members: []escalation.Trouble{odd}, Number: 1, Now: noon}.Message().Text
+	text := escalation.Notice{Incident: i, Members: []escalation.Problem{odd}, Number: 1, Now: noon}.Message().Text
 	if !strings.Contains(text, `waybill delivery show 'x'\''; rm -rf ~ #' --endpoint`) {
 		t.Errorf("a command that cannot be pasted safely:\n%s", text)
 	}
@@ -278,7 +278,7 @@ func TestAMessageSaysWhatWasOwedToWhomAndWhatToDo(t *testing.T) {
 func TestAnIncidentCountsEachTroubleOnceAndNamesNotTooMany(t *testing.T) {
 	i := begun(nil)
 	for n := range 200 {
-		tr := trouble(n, noon, time.Duration(n+1)*time.Minute)
+		tr := problem(n, noon, time.Duration(n+1)*time.Minute)
 		tr.EndpointID = fmt.Sprint("ep_", n)
 		i.Add(tr, uint64(210-n)) // in any order of revisions
 	}
@@ -299,7 +299,7 @@ func TestAnIncidentCountsEachTroubleOnceAndNamesNotTooMany(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	m, err := trouble(1, noon, time.Minute).Message()
+	m, err := problem(1, noon, time.Minute).Message()
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -42,9 +42,9 @@ type Incident struct {
 	Scope    Scope     `json:"scope,omitempty"` // "" of those that are older than scopes: see About
 	OpenedAt time.Time `json:"opened_at"`
 
-	// First is the trouble that began it, and FirstRevision its revision in the
+	// First is the problem that began it, and FirstRevision its revision in the
 	// bucket: those that followed have a higher one.
-	First         Trouble        `json:"first"`
+	First         Problem        `json:"first"`
 	FirstRevision uint64         `json:"first_revision"`
 	Count         int            `json:"count"` // as of the last change
 	Seen          uint64         `json:"seen"`  // highest revision counted
@@ -82,7 +82,7 @@ type Reach struct {
 	// The message under way, or the last one.
 	Active    bool      `json:"active"`
 	Message   int       `json:"message"`
-	From      uint64    `json:"from"` // it covers the troubles after From
+	From      uint64    `json:"from"` // it covers the problems after From
 	To        uint64    `json:"to"`   // up to To
 	StartedAt time.Time `json:"started_at,omitzero"`
 	Tries     int       `json:"tries"`            // of this message
@@ -95,15 +95,15 @@ type Reach struct {
 	Resolved bool `json:"resolved,omitempty"`
 }
 
-// IncidentID follows from the trouble that begins the incident, so that whoever
+// IncidentID follows from the problem that begins the incident, so that whoever
 // begins it again after a crash finds it.
 func IncidentID(first string) string {
 	sum := sha256.Sum256([]byte("incident/" + first))
 	return IncidentPrefix + hex.EncodeToString(sum[:10])
 }
 
-// Begin opens an incident with its first trouble. Nothing has been sent yet.
-func Begin(t Trouble, p Policy, revision uint64, now time.Time) *Incident {
+// Begin opens an incident with its first problem. Nothing has been sent yet.
+func Begin(t Problem, p Policy, revision uint64, now time.Time) *Incident {
 	i := &Incident{ID: IncidentID(t.ID), Tenant: t.Tenant, Policy: p, State: Open, Scope: t.scope(),
 		OpenedAt: now.UTC(), First: t, FirstRevision: revision,
 		Reasons: map[string]int{}, Endpoints: map[string]int{}, Reach: map[string]*Reach{}}
@@ -111,9 +111,9 @@ func Begin(t Trouble, p Policy, revision uint64, now time.Time) *Incident {
 	return i
 }
 
-// Add counts one more trouble, once for each: that is up to the caller, because
+// Add counts one more problem, once for each: that is up to the caller, because
 // what several store at the same time does not join in the order of revisions.
-func (i *Incident) Add(t Trouble, revision uint64) {
+func (i *Incident) Add(t Problem, revision uint64) {
 	i.Count++
 	i.Seen = max(i.Seen, revision)
 	count(i.Reasons, t.Reason)
@@ -125,7 +125,7 @@ func (i *Incident) Add(t Trouble, revision uint64) {
 	}
 }
 
-// Recount begins to count anew, with the first trouble: what is stored may lack
+// Recount begins to count anew, with the first problem: what is stored may lack
 // some that are below Seen.
 func (i *Incident) Recount() {
 	i.Count, i.Reasons, i.Endpoints, i.DeliverBy = 0, map[string]int{}, map[string]int{}, time.Time{}
@@ -166,8 +166,8 @@ func DecodeIncident(b []byte) (*Incident, error) {
 	return &i, nil
 }
 
-// Member is a trouble on record in the bucket, with the incident it belongs to.
+// Member is a problem on record in the bucket, with the incident it belongs to.
 type Member struct {
-	Trouble
+	Problem
 	Incident string `json:"incident"`
 }

@@ -79,15 +79,15 @@ func Default() Policy {
 		MaxDuration: DefaultMaxDuration, Window: DefaultWindow}
 }
 
-// Matches says whether the policy is for a trouble.
-func (p Policy) Matches(t Trouble) bool {
+// Matches says whether the policy is for a problem.
+func (p Policy) Matches(t Problem) bool {
 	return has(p.Tenants, t.Tenant) && has(p.Reasons, t.Reason) && (len(p.Types) == 0 || subscription.MatchAny(p.Types, t.EventType))
 }
 
 func has(list []string, s string) bool { return len(list) == 0 || slices.Contains(list, s) }
 
-// Choose returns the policy for a trouble. Pure.
-func Choose(policies []Policy, t Trouble) Policy {
+// Choose returns the policy for a problem. Pure.
+func Choose(policies []Policy, t Problem) Policy {
 	best := Default()
 	found := false
 	for _, p := range policies {

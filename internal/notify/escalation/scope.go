@@ -5,7 +5,7 @@ package escalation
 type Scope string
 
 const (
-	// OneEndpoint is the dead letters of the endpoint of its first trouble.
+	// OneEndpoint is the dead letters of the endpoint of its first problem.
 	OneEndpoint Scope = "endpoint"
 	// ManyEndpoints is the dead letters of all endpoints that have no incident
 	// of their own: so many fail at once that one message is better.
@@ -19,8 +19,8 @@ const (
 // read five messages: the others are one incident together.
 const MaxOwn = 5
 
-// scope is that of the incident that a trouble begins on its own.
-func (t Trouble) scope() Scope {
+// scope is that of the incident that a problem begins on its own.
+func (t Problem) scope() Scope {
 	if t.EndpointID == "" {
 		return NoEndpoint
 	}
@@ -44,17 +44,17 @@ func (i *Incident) About() (Scope, string) {
 	return "", ""
 }
 
-// Front decides which incident of a tenant under a policy a trouble belongs to,
+// Front decides which incident of a tenant under a policy a problem belongs to,
 // by the endpoints that have an open one of their own. The zero value is ready.
 type Front struct {
 	Own  map[string]bool // endpoints
 	Many bool            // the incident of all others is open
 }
 
-// Place gives the scope of the incident for a trouble, and notes that it is open.
+// Place gives the scope of the incident for a problem, and notes that it is open.
 // While the incident of the many is open, everybody without one of their own
 // joins it: a person hears of an endpoint in one place.
-func (f *Front) Place(t Trouble) Scope {
+func (f *Front) Place(t Problem) Scope {
 	switch {
 	case t.EndpointID == "":
 		return NoEndpoint

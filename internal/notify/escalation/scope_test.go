@@ -13,7 +13,7 @@ func TestAnEndpointIsHeardOfInOnePlaceHoweverManyFail(t *testing.T) {
 	var f escalation.Front
 	at := func(endpoint string, want escalation.Scope) {
 		t.Helper()
-		if got := f.Place(escalation.Trouble{EndpointID: endpoint}); got != want {
+		if got := f.Place(escalation.Problem{EndpointID: endpoint}); got != want {
 			t.Errorf("%q is in an incident of scope %q, want %q", endpoint, got, want)
 		}
 	}
@@ -36,7 +36,7 @@ func TestAnIncidentFromBeforeScopesIsReadByWhatItCounts(t *testing.T) {
 	to := func(endpoints ...string) *escalation.Incident {
 		var i *escalation.Incident
 		for n, endpoint := range endpoints {
-			tr := escalation.Trouble{ID: fmt.Sprint(n), Kind: record.DeliveryDeadLetter, Tenant: "acme", EndpointID: endpoint, Reason: "attempts_exhausted"}
+			tr := escalation.Problem{ID: fmt.Sprint(n), Kind: record.DeliveryDeadLetter, Tenant: "acme", EndpointID: endpoint, Reason: "attempts_exhausted"}
 			if i == nil {
 				i = escalation.Begin(tr, escalation.Default(), 1, time.Now())
 			} else {

@@ -32,7 +32,7 @@ type Notice struct {
 	Incident *Incident
 	// Members that it tells of, in order; Again says that the channel told of
 	// them before.
-	Members []Trouble
+	Members []Problem
 	Again   bool
 	Step    int
 	Number  int // of the message
@@ -145,7 +145,7 @@ func (n Notice) next(b *strings.Builder) {
 		b.WriteString("What is wrong now, and what to do:\n  waybill doctor\n")
 		return
 	}
-	owed := slices.IndexFunc(n.Members, func(t Trouble) bool { return t.Kind == record.DeliveryDeadLetter })
+	owed := slices.IndexFunc(n.Members, func(t Problem) bool { return t.Kind == record.DeliveryDeadLetter })
 	if owed >= 0 {
 		n.nextOfDeadLetter(b, n.Members[owed])
 	}
@@ -166,7 +166,7 @@ func (n Notice) next(b *strings.Builder) {
 	b.WriteString("  waybill escalation show " + n.Incident.ID + "\n")
 }
 
-func (n Notice) nextOfDeadLetter(b *strings.Builder, t Trouble) {
+func (n Notice) nextOfDeadLetter(b *strings.Builder, t Problem) {
 	event := quoted(t.EventID)
 	if len(n.Members)-n.rejected() == 1 {
 		fmt.Fprintf(b, "What happened:\n  waybill delivery show %s --endpoint %s\nSend it again once the cause is mended:\n", event, t.EndpointID)
@@ -191,7 +191,7 @@ func (n Notice) nextOfDeadLetter(b *strings.Builder, t Trouble) {
 	fmt.Fprintf(b, "  waybill replay event %s --endpoint %s --reason WHY\n", event, t.EndpointID)
 }
 
-func receiver(t Trouble) string {
+func receiver(t Problem) string {
 	if t.Host == "" {
 		return t.EndpointID
 	}
@@ -213,7 +213,7 @@ func quoted(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-func describe(b *strings.Builder, t Trouble) {
+func describe(b *strings.Builder, t Problem) {
 	if t.Kind == record.OperatorAction {
 		fmt.Fprintf(b, "Alarm %s: %s\nSeen at: %s.\n", t.Reason, t.Why, moment(t.At))
 		return
@@ -321,7 +321,7 @@ type told struct {
 	Reminder    bool           `json:"reminder"`
 	Reasons     map[string]int `json:"reasons"`
 	Endpoints   map[string]int `json:"endpoints"`
-	DeadLetters []Trouble      `json:"dead_letters"` // the first few
+	DeadLetters []Problem      `json:"dead_letters"` // the first few
 	AckedBy     string         `json:"acknowledged_by,omitempty"`
 }
 
@@ -364,6 +364,6 @@ func Resolution(i *Incident, source, link string, now time.Time) channel.Message
 		text = i.AckNote + "\n" + text
 	}
 	data := told{Incident: i.ID, Tenant: i.Tenant, Policy: i.Policy.Name, Count: i.Count, Reasons: maps.Clone(i.Reasons), Endpoints: maps.Clone(i.Endpoints),
-		DeadLetters: []Trouble{i.First}, AckedBy: i.AckedBy}
+		DeadLetters: []Problem{i.First}, AckedBy: i.AckedBy}
 	return channel.Message{ID: i.ID + "-ack", Key: i.ID, Action: channel.Resolve, Title: title, Text: text, Source: source, Link: link, At: now.UTC(), Data: data}
 }

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/platform/counted"
 	"github.com/waybill-dev/waybill/internal/platform/egress"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
 
@@ -296,6 +296,6 @@ func (e *Endpoint) warn(what string, ends, now time.Time) {
 	case left <= 0:
 		e.Warnings = append(e.Warnings, fmt.Sprintf("%s expired at %s; replace it: waybill endpoint update %s", what, ends.UTC().Format(time.RFC3339), e.ID))
 	case left < soon:
-		e.Warnings = append(e.Warnings, fmt.Sprintf("%s expires at %s, in %s; replace it: waybill endpoint update %s", what, ends.UTC().Format(time.RFC3339), counted.Of(int(left.Hours()/24), "day", "days"), e.ID))
+		e.Warnings = append(e.Warnings, fmt.Sprintf("%s expires at %s, in %s; replace it: waybill endpoint update %s", what, ends.UTC().Format(time.RFC3339), text.Count(int(left.Hours()/24), "day", "days"), e.ID))
 	}
 }

@@ -55,7 +55,7 @@ func (s *system) onLedger(kind record.Kind) []record.Record {
 }
 
 // incident stores one as the escalator does.
-func (s *system) incident(t escalation.Trouble, alter func(*escalation.Incident)) *escalation.Incident {
+func (s *system) incident(t escalation.Problem, alter func(*escalation.Incident)) *escalation.Incident {
 	s.t.Helper()
 	kv, err := s.nats.JetStream().KeyValue(s.ctx, streams.IncidentsBucket)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *system) incident(t escalation.Trouble, alter func(*escalation.Incident)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	member, err := json.Marshal(escalation.Member{Trouble: t, Incident: i.ID})
+	member, err := json.Marshal(escalation.Member{Problem: t, Incident: i.ID})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -83,9 +83,9 @@ func (s *system) incident(t escalation.Trouble, alter func(*escalation.Incident)
 
 const anEndpoint = "ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"
 
-func deadLetter(event string) (escalation.Trouble, control.DeadLetter) {
+func deadLetter(event string) (escalation.Problem, control.DeadLetter) {
 	at := time.Date(2026, 8, 19, 13, 50, 0, 0, time.UTC)
-	t := escalation.Trouble{ID: record.EndID(record.DeliveryDeadLetter, event, anEndpoint, ""), Kind: record.DeliveryDeadLetter, Tenant: "default",
+	t := escalation.Problem{ID: record.EndID(record.DeliveryDeadLetter, event, anEndpoint, ""), Kind: record.DeliveryDeadLetter, Tenant: "default",
 		EventID: event, EndpointID: anEndpoint, Reason: "attempts_exhausted", At: at, DeliverBy: at.Add(5 * time.Minute)}
 	return t, control.DeadLetter{Tenant: "default", EventID: event, EndpointID: anEndpoint, Reason: t.Reason, DeadLetteredAt: at, DeliverBy: t.DeliverBy, Resolution: "open"}
 }

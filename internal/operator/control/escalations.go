@@ -28,7 +28,7 @@ type Escalation struct {
 	Count     int                `json:"count"`               // dead letters
 	Reasons   map[string]int     `json:"reasons"`
 	Endpoints map[string]int     `json:"endpoints"`
-	First     escalation.Trouble `json:"first"`
+	First     escalation.Problem `json:"first"`
 	Told      bool               `json:"told"` // a channel took a message
 	ToldAt    time.Time          `json:"told_at,omitzero"`
 	Step      int                `json:"step"`  // the last one begun

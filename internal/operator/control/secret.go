@@ -5,7 +5,7 @@ import (
 	"crypto/rand"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -87,7 +87,7 @@ func (c *Control) RotateSecret(ctx context.Context, id string, r Rotation, actor
 		}
 		if len(kept) > maxKeys {
 			return invalid("overlap", "%s still in use; wait until %s, when the first of them ends",
-				counted.Of(len(kept)-1, "secret is", "secrets are"), soonest(kept).Format(time.RFC3339))
+				text.Count(len(kept)-1, "secret is", "secrets are"), soonest(kept).Format(time.RFC3339))
 		}
 		e.Secrets = kept
 		return nil

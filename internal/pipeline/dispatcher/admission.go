@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/domain/budget"
 	"github.com/waybill-dev/waybill/internal/domain/delivery"
+	"github.com/waybill-dev/waybill/internal/domain/retry"
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 )
 
@@ -132,7 +132,7 @@ func (d *Dispatcher) rateAllows(ctx context.Context, a *admission) (next, error)
 		at, usable = d.rates.use(a.delivery.EndpointID, limit, turn, d.clock.Now())
 	}
 	if !usable {
-		until, err := budget.AttemptsUntil(a.budget), error(nil)
+		until, err := retry.AttemptsUntil(a.budget), error(nil)
 		if turn, err = d.rates.take(ctx, a.endpoint, until); err != nil {
 			return next{}, err
 		}

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/domain/budget"
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/domain/retry"
 	"github.com/waybill-dev/waybill/internal/registry"
@@ -224,10 +223,10 @@ func TestWhatWaitsForABreakerHasAnEndAndNotBeforeItsScheduleHas(t *testing.T) {
 			if !deliverBy.IsZero() && end.After(deliverBy) {
 				t.Errorf("%+v waits beyond its deadline", p)
 			}
-			if until := budget.AttemptsUntil(b); !until.IsZero() && !end.Equal(until) {
+			if until := retry.AttemptsUntil(b); !until.IsZero() && !end.Equal(until) {
 				t.Errorf("%+v ends at %s, its budget at %s", p, end, until)
 			}
-			if !budget.AttemptsUntil(b).IsZero() || p.Attempts() > 1000 {
+			if !retry.AttemptsUntil(b).IsZero() || p.Attempts() > 1000 {
 				continue
 			}
 			last := owed // of a schedule whose every attempt takes as long as it may

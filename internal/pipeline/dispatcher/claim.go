@@ -63,7 +63,7 @@ func openClaims(ctx context.Context, js jetstream.JetStream, pub *stage.Publishe
 	if err != nil {
 		return nil, err
 	}
-	return &claims{started: started.By(clock), ledger: ledger.By(clock)}, nil
+	return &claims{started: started.WithClock(clock), ledger: ledger.WithClock(clock)}, nil
 }
 
 // take claims attempt number n. It returns the claim that was there before, if
@@ -83,7 +83,7 @@ func (c *claims) take(ctx context.Context, event, endpoint string, n int, mine c
 			id = fmt.Sprintf("%s/v%d", id, round)
 		}
 		m := &nats.Msg{Subject: streams.ClaimSubject(endpoint), Header: nats.Header{nats.MsgIdHdr: {id}}, Data: data}
-		stands, taken, err := c.started.State(ctx, m, heldSince)
+		stands, taken, err := c.started.PutFirst(ctx, m, heldSince)
 		if err != nil || taken {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ func (c *claims) settle(ctx context.Context, r record.Record, startedAt time.Tim
 	if err != nil {
 		return r, false, err
 	}
-	data, mine, err := c.ledger.State(ctx, m, startedAt)
+	data, mine, err := c.ledger.PutFirst(ctx, m, startedAt)
 	if err != nil || mine {
 		return r, mine, err
 	}

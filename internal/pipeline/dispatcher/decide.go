@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/domain/budget"
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/domain/retry"
 	"github.com/waybill-dev/waybill/internal/pipeline/attempt"
@@ -21,7 +20,7 @@ type Decision struct {
 }
 
 // Budget is what a delivery may spend: see package budget.
-type Budget = budget.Budget
+type Budget = retry.Budget
 
 // Held is what is known to keep attempts from being made. The zero value: nothing.
 type Held struct {
@@ -33,7 +32,7 @@ type Held struct {
 // now. When it does not, ok is false and the decision is final. It catches deliveries
 // that were handed over late, or twice, and those that were held until now.
 func DecideBefore(b Budget, attemptsMade int, now time.Time, held Held) (d Decision, ok bool) {
-	until, deadline := budget.End(b)
+	until, deadline := retry.End(b)
 	if !until.IsZero() && !now.Before(until) {
 		return timeOver(attemptsMade, b.EverResponded, deadline, held), false
 	}
@@ -101,7 +100,7 @@ func terminal(f attempt.Facts) Decision {
 
 func retryOrGiveUp(f attempt.Facts, attemptsMade int, b Budget, now time.Time, rnd func() float64) Decision {
 	responded := b.EverResponded || f.GotResponse
-	until, deadline := budget.End(b)
+	until, deadline := retry.End(b)
 	over := func(at time.Time) bool { return !until.IsZero() && !at.Before(until) }
 
 	held := Held{}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/domain/budget"
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/domain/retry"
 	"github.com/waybill-dev/waybill/internal/pipeline/attempt"
@@ -157,7 +156,7 @@ func TestTheReserveIsAFifthOfTheWindowWithinBounds(t *testing.T) {
 		{25 * time.Minute, 5 * time.Minute},
 		{72 * time.Hour, 5 * time.Minute},
 	} {
-		if got := budget.DefaultReserve(tt.window); got != tt.want {
+		if got := retry.DefaultReserve(tt.window); got != tt.want {
 			t.Errorf("budget.DefaultReserve(%s) = %s, want %s", tt.window, got, tt.want)
 		}
 	}
@@ -179,7 +178,7 @@ func TestAttemptsEndAtTheEarliestBound(t *testing.T) {
 		{"33 hours when nothing else bounds an urgent schedule", with(func(b *Budget) { b.DeliverBy = time.Time{} }), 33 * time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := budget.AttemptsUntil(tt.budget).Sub(owed()); got != tt.want {
+			if got := retry.AttemptsUntil(tt.budget).Sub(owed()); got != tt.want {
 				t.Errorf("attempts end after %s, want %s", got, tt.want)
 			}
 		})
@@ -188,10 +187,10 @@ func TestAttemptsEndAtTheEarliestBound(t *testing.T) {
 
 func TestABudgetBoundByNumberAloneHasNoEndInTime(t *testing.T) {
 	b := Budget{FirstAt: owed(), Policy: retry.Policy{Delays: []time.Duration{time.Second}}}
-	if until := budget.AttemptsUntil(b); !until.IsZero() {
+	if until := retry.AttemptsUntil(b); !until.IsZero() {
 		t.Fatalf("attempts end at %s, want no bound", until)
 	}
-	if got := budget.AttemptTimeout(b, owed().Add(1000*time.Hour), time.Second); got != time.Second {
+	if got := retry.AttemptTimeout(b, owed().Add(1000*time.Hour), time.Second); got != time.Second {
 		t.Errorf("timeout is %s, want it uncut", got)
 	}
 }
@@ -204,7 +203,7 @@ func TestAnAttemptNeverRunsPastItsBudget(t *testing.T) {
 		{12 * time.Minute, 0},
 		{time.Hour, 0},
 	} {
-		if got := budget.AttemptTimeout(b, owed().Add(tt.at), 10*time.Second); got != tt.want {
+		if got := retry.AttemptTimeout(b, owed().Add(tt.at), 10*time.Second); got != tt.want {
 			t.Errorf("at %s the timeout is %s, want %s", tt.at, got, tt.want)
 		}
 	}
@@ -264,12 +263,12 @@ func TestEveryDeliveryEnds(t *testing.T) {
 			b = urgentBudget(time.Duration(1+rnd()*1e4) * time.Second)
 		}
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			now, until := owed(), budget.AttemptsUntil(b)
+			now, until := owed(), retry.AttemptsUntil(b)
 			for made := 1; ; made++ {
 				if !now.Before(until) {
 					t.Fatalf("attempt %d starts at %s, after the budget's end %s", made, now, until)
 				}
-				now = now.Add(time.Duration(rnd() * float64(budget.AttemptTimeout(b, now, 10*time.Second))))
+				now = now.Add(time.Duration(rnd() * float64(retry.AttemptTimeout(b, now, 10*time.Second))))
 				d := Decide(attempt.Facts{Outcome: outcome.Timeout}, made, b, now, rnd)
 				if d.Verdict == outcome.VerdictDeadLetter {
 					if d.Reason == "" {

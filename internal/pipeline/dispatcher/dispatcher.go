@@ -23,10 +23,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/pipeline/attempt"
 	"github.com/waybill-dev/waybill/internal/pipeline/attempt/webhook"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
 	"github.com/waybill-dev/waybill/internal/platform/egress"
 	"github.com/waybill-dev/waybill/internal/platform/redact"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/internal/platform/tracing"
 	"github.com/waybill-dev/waybill/internal/platform/version"
 	"github.com/waybill-dev/waybill/internal/registry"
@@ -225,7 +225,7 @@ func CheckKeys(view *registry.View, keys *sealed.Keyring) error {
 	if failed == 0 {
 		return nil
 	}
-	return fmt.Errorf("the secrets of %s do not open, what is owed there waits; one of them: %w", counted.Of(failed, "endpoint", "endpoints"), first)
+	return fmt.Errorf("the secrets of %s do not open, what is owed there waits; one of them: %w", text.Count(failed, "endpoint", "endpoints"), first)
 }
 
 // InHand counts the messages that are being handled.

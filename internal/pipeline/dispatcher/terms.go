@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/domain/budget"
 	"github.com/waybill-dev/waybill/internal/domain/delivery"
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
+	"github.com/waybill-dev/waybill/internal/domain/retry"
 	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
@@ -38,7 +38,7 @@ func (d *Dispatcher) termsOf(ctx context.Context, delivery delivery.Delivery) (t
 		t.over = &over
 		return t, nil
 	}
-	t.timeout = budget.AttemptTimeout(t.budget, now, t.endpoint.Timeout)
+	t.timeout = retry.AttemptTimeout(t.budget, now, t.endpoint.Timeout)
 	if t.opened, t.locked = t.endpoint.Open(d.o.Keys); t.locked == nil {
 		_, t.locked = t.opened.Keys(now)
 	}
@@ -61,7 +61,7 @@ func (d *Dispatcher) heldBy(e *registry.Endpoint) Held {
 // While that is open attempts are not spent, so a number of attempts alone would
 // never end it: it ends when its schedule would have at the latest, and a while.
 func sparedUntil(b Budget, timeout time.Duration) time.Time {
-	if until := budget.AttemptsUntil(b); !until.IsZero() {
+	if until := retry.AttemptsUntil(b); !until.IsZero() {
 		return until
 	}
 	return b.FirstAt.Add(b.Policy.Longest(timeout)).Add(sparedFor)

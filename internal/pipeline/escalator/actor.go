@@ -16,10 +16,10 @@ import (
 // while nobody has been told: somebody may have mended it.
 const fixPause = time.Minute
 
-// member is a trouble of an incident, at its revision in the bucket.
+// member is a problem of an incident, at its revision in the bucket.
 type member struct {
 	revision uint64
-	escalation.Trouble
+	escalation.Problem
 }
 
 type acknowledgement struct {
@@ -59,7 +59,7 @@ func newActor(s *session, g *group, doc *escalation.Incident, revision uint64) *
 		results: make(chan tried, 2*laneWidth), stored: make(chan struct{}), gone: make(chan struct{})}
 }
 
-// join adds a trouble that is stored as part of the incident.
+// join adds a problem that is stored as part of the incident.
 func (a *actor) join(m member) {
 	a.mu.Lock()
 	if _, ok := a.known[m.revision]; !ok {
@@ -70,7 +70,7 @@ func (a *actor) join(m member) {
 	a.nudge()
 }
 
-// knows says whether the trouble at a revision has joined.
+// knows says whether the problem at a revision has joined.
 func (a *actor) knows(revision uint64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -191,7 +191,7 @@ func (a *actor) pending() escalation.Pending {
 	a.mu.Unlock()
 	for _, m := range joined {
 		if m.ID != a.doc.First.ID { // which is counted from the beginning
-			a.doc.Add(m.Trouble, m.revision)
+			a.doc.Add(m.Problem, m.revision)
 			a.counted = true
 		}
 		a.members = append(a.members, m)
@@ -244,7 +244,7 @@ func (a *actor) apply(plan escalation.Plan, now time.Time, last uint64) {
 	}
 }
 
-// coveredFrom is the revision after which a message's troubles begin.
+// coveredFrom is the revision after which a message's problems begin.
 func (a *actor) coveredFrom(st escalation.Start, r *escalation.Reach, last uint64) uint64 {
 	switch {
 	case st.Channel != escalation.Nobody && st.Again && r.Told >= last:
@@ -282,12 +282,12 @@ func (a *actor) job(name string, r *escalation.Reach, now time.Time) *job {
 	}
 	j := &job{a: a, channel: name, number: r.Message, try: r.Tries + 1, step: r.Step, to: r.To, members: covered, tellBy: covered[0].TellBy(),
 		policy: a.doc.Policy.Name, action: channel.Trigger, first: r.To > a.doc.Told(), again: r.From < r.Told}
-	troubles := make([]escalation.Trouble, len(covered))
+	problems := make([]escalation.Problem, len(covered))
 	for i, m := range covered {
-		troubles[i] = m.Trouble
+		problems[i] = m.Problem
 		j.tellBy = earlier(j.tellBy, m.TellBy())
 	}
-	n := escalation.Notice{Incident: a.doc, Members: troubles, Again: j.again, Step: r.Step, Number: r.Message,
+	n := escalation.Notice{Incident: a.doc, Members: problems, Again: j.again, Step: r.Step, Number: r.Message,
 		Source: a.s.o.Source, Link: a.s.o.Link(a.id), Now: now}
 	j.message = n.Message()
 	j.message.Try = j.try
@@ -350,7 +350,7 @@ func (a *actor) adopt(k acknowledgement) {
 	}
 }
 
-// detach lets the next trouble of the group begin an incident of its own.
+// detach lets the next problem of the group begin an incident of its own.
 func (a *actor) detach() {
 	a.group.gate.Lock()
 	if a.group.current == a {

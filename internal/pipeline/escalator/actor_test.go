@@ -11,17 +11,17 @@ import (
 )
 
 func TestWhatJoinsOutOfOrderIsCountedAndToldOnce(t *testing.T) {
-	trouble := func(revision uint64) member {
-		tr := escalation.Trouble{Kind: record.DeliveryDeadLetter, Tenant: "default", EventID: fmt.Sprint(revision), EndpointID: "ep_1", Reason: "attempts_exhausted"}
+	problem := func(revision uint64) member {
+		tr := escalation.Problem{Kind: record.DeliveryDeadLetter, Tenant: "default", EventID: fmt.Sprint(revision), EndpointID: "ep_1", Reason: "attempts_exhausted"}
 		tr.ID = record.EndID(tr.Kind, tr.EventID, tr.EndpointID, "")
 		return member{revision, tr}
 	}
-	first := trouble(10)
-	doc := escalation.Begin(first.Trouble, escalation.Policy{Name: "all"}, first.revision, time.Now())
+	first := problem(10)
+	doc := escalation.Begin(first.Problem, escalation.Policy{Name: "all"}, first.revision, time.Now())
 	a := newActor(nil, &group{}, doc, 0)
 	for _, revisions := range [][]uint64{{10}, {14, 13}, {12, 14}, {11}} {
 		for _, r := range revisions {
-			a.join(trouble(r))
+			a.join(problem(r))
 		}
 		a.pending()
 	}

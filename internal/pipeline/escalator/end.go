@@ -49,7 +49,7 @@ func (a *actor) endAcknowledged(ctx context.Context) error {
 	for _, m := range a.members {
 		if m.revision > a.doc.AckRevision && m.revision > a.doc.Told() {
 			// It came after the person looked, and nobody was told of it.
-			if err := a.s.admit(ctx, arrival{m.Trouble, a.id, m.revision}); err != nil {
+			if err := a.s.admit(ctx, arrival{m.Problem, a.id, m.revision}); err != nil {
 				return err
 			}
 			continue

@@ -36,7 +36,7 @@ const (
 	// sessionPause is the pause before the work is taken up again after NATS
 	// was away.
 	sessionPause = 500 * time.Millisecond
-	// intake is how many troubles are being stored at once.
+	// intake is how many problems are being stored at once.
 	intake = 256
 )
 

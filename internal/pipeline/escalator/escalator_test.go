@@ -141,7 +141,7 @@ func TestAChannelThatHangsDelaysNoOtherAndTheNextStepIsBroughtForward(t *testing
 	b.policy(func(p *escalation.Policy) { p.Name, p.Tenants = "slow", []string{"slow"} }, step(0, "hanging"), step(time.Hour, "fallback"))
 	b.policy(func(p *escalation.Policy) { p.Name, p.Tenants = "quick", []string{"quick"} }, step(0, "healthy"))
 	b.escalator()
-	var slow []escalation.Trouble
+	var slow []escalation.Problem
 	for i := range 20 {
 		d := dead(i, 30*time.Second)
 		d.Tenant, d.ID = "slow", d.ID+"/slow"

@@ -34,8 +34,8 @@ func (f *front) group(scope escalation.Scope, endpoint string) *group {
 	return g
 }
 
-// groupFor is the group that a trouble belongs to now.
-func (s *session) groupFor(t escalation.Trouble, p escalation.Policy) *group {
+// groupFor is the group that a problem belongs to now.
+func (s *session) groupFor(t escalation.Problem, p escalation.Policy) *group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.front(t.Tenant, p)

@@ -98,11 +98,11 @@ func step(after time.Duration, channels ...string) escalation.Step {
 }
 
 // dead is a dead letter of one endpoint; n tells them apart.
-func dead(n int, within time.Duration) escalation.Trouble { return deadTo("ep_1", n, within) }
+func dead(n int, within time.Duration) escalation.Problem { return deadTo("ep_1", n, within) }
 
-func deadTo(endpoint string, n int, within time.Duration) escalation.Trouble {
+func deadTo(endpoint string, n int, within time.Duration) escalation.Problem {
 	now := time.Now().UTC()
-	t := escalation.Trouble{Kind: record.DeliveryDeadLetter, Tenant: "default", EventID: fmt.Sprintf("evt-%d", n), EndpointID: endpoint,
+	t := escalation.Problem{Kind: record.DeliveryDeadLetter, Tenant: "default", EventID: fmt.Sprintf("evt-%d", n), EndpointID: endpoint,
 		EventType: "lab_result.critical", Host: "hooks.example.com", Reason: "attempts_exhausted", Attempts: 3, At: now}
 	if within != 0 {
 		t.DeliverBy = now.Add(within)
@@ -112,7 +112,7 @@ func deadTo(endpoint string, n int, within time.Duration) escalation.Trouble {
 }
 
 // ask publishes what asks for people to be told.
-func (b *bench) ask(ts ...escalation.Trouble) {
+func (b *bench) ask(ts ...escalation.Problem) {
 	b.t.Helper()
 	for _, t := range ts {
 		m, err := t.Message()
@@ -134,7 +134,7 @@ type notice struct {
 		Reminder    bool                 `json:"reminder"`
 		Reasons     map[string]int       `json:"reasons"`
 		Endpoints   map[string]int       `json:"endpoints"`
-		DeadLetters []escalation.Trouble `json:"dead_letters"`
+		DeadLetters []escalation.Problem `json:"dead_letters"`
 		AckedBy     string               `json:"acknowledged_by"`
 	}
 }

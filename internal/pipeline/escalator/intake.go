@@ -17,7 +17,7 @@ import (
 // storeBound bounds one write of the bucket: past it the message is handed back.
 const storeBound = 5 * time.Second
 
-// take is the handler of ESCALATIONS: it stores a trouble as part of an
+// take is the handler of ESCALATIONS: it stores a problem as part of an
 // incident. Once that is stored, the message is done: the incident tells.
 func (s *session) take(ctx context.Context, m stage.Message) stage.Settlement {
 	t, err := escalation.Decode(m.Data)
@@ -29,18 +29,18 @@ func (s *session) take(ctx context.Context, m stage.Message) stage.Settlement {
 	if !s.lease.Valid() {
 		return stage.Later(transientPause)
 	}
-	if err := s.admit(ctx, arrival{Trouble: t}); err != nil {
+	if err := s.admit(ctx, arrival{Problem: t}); err != nil {
 		s.log.Warn().Err(err).Str("record_id", t.ID).Msg("escalation.handed_back")
 		return stage.Later(transientPause)
 	}
 	return stage.Done()
 }
 
-// arrival is a trouble that is to become part of an incident.
+// arrival is a problem that is to become part of an incident.
 type arrival struct {
-	escalation.Trouble
+	escalation.Problem
 	// from is the incident that ended before anybody was told of it, and
-	// revision the trouble's in it. Empty: it has just come.
+	// revision the problem's in it. Empty: it has just come.
 	from     string
 	revision uint64
 }
@@ -53,21 +53,21 @@ func (t arrival) incident() string {
 	return escalation.IncidentID(t.ID + "/" + t.from)
 }
 
-// admit makes a trouble part of the open incident of its group, or begins one.
+// admit makes a problem part of the open incident of its group, or begins one.
 func (s *session) admit(work context.Context, t arrival) error {
 	ctx, cancel := context.WithTimeout(work, storeBound)
 	defer cancel()
 	err := s.place(ctx, work, t)
 	var k *known
 	if errors.As(err, &k) {
-		return s.again(ctx, work, t.Trouble, k)
+		return s.again(ctx, work, t.Problem, k)
 	}
 	return err
 }
 
 func (s *session) place(ctx, work context.Context, t arrival) error {
-	p := escalation.Choose(s.policies.All(), t.Trouble)
-	g := s.groupFor(t.Trouble, p)
+	p := escalation.Choose(s.policies.All(), t.Problem)
+	g := s.groupFor(t.Problem, p)
 	if done, err := s.joinCurrent(ctx, g, t); done || err != nil {
 		return err
 	}
@@ -92,31 +92,31 @@ func (s *session) joinCurrent(ctx context.Context, g *group, t arrival) (done bo
 	return true, s.joinTo(ctx, g.current, t)
 }
 
-// joinTo stores a trouble as part of an incident. The group's gate is held.
+// joinTo stores a problem as part of an incident. The group's gate is held.
 func (s *session) joinTo(ctx context.Context, a *actor, t arrival) error {
-	rev, err := s.storeTrouble(ctx, t, a.id)
+	rev, err := s.storeProblem(ctx, t, a.id)
 	if err != nil {
 		return err
 	}
-	a.join(member{rev, t.Trouble})
+	a.join(member{rev, t.Problem})
 	return nil
 }
 
-// known is what storeTrouble says of a trouble that was taken in before, by this
+// known is what storeProblem says of a problem that was taken in before, by this
 // session or another one.
 type known struct {
 	incident *escalation.Incident
 	revision uint64 // of the incident
-	trouble  uint64 // revision of the trouble
+	problem  uint64 // revision of the problem
 }
 
 func (k *known) Error() string { return "it was taken in before, as part of " + k.incident.ID }
 
-// storeTrouble writes the trouble's key. A *known error means that it is there,
+// storeProblem writes the problem's key. A *known error means that it is there,
 // and that its incident is too.
-func (s *session) storeTrouble(ctx context.Context, t arrival, incident string) (uint64, error) {
+func (s *session) storeProblem(ctx context.Context, t arrival, incident string) (uint64, error) {
 	key := streams.TroubleKey(t.ID)
-	b, err := json.Marshal(escalation.Member{Trouble: t.Trouble, Incident: incident})
+	b, err := json.Marshal(escalation.Member{Problem: t.Problem, Incident: incident})
 	if err != nil {
 		return 0, err
 	}
@@ -154,10 +154,10 @@ func (s *session) storeTrouble(ctx context.Context, t arrival, incident string) 
 	return 0, &known{doc, i.Revision(), e.Revision()}
 }
 
-// again makes sure of a trouble that was taken in before. A write that was
+// again makes sure of a problem that was taken in before. A write that was
 // stored and reported as failed leaves one that no actor knows of, or an
 // incident that has none.
-func (s *session) again(ctx, work context.Context, t escalation.Trouble, k *known) error {
+func (s *session) again(ctx, work context.Context, t escalation.Problem, k *known) error {
 	if k.incident.Recorded {
 		return nil
 	}
@@ -165,17 +165,17 @@ func (s *session) again(ctx, work context.Context, t escalation.Trouble, k *know
 	if a == nil {
 		return s.takeUp(ctx, work, map[string]*actor{k.incident.ID: newActor(s, s.groupOf(k.incident), k.incident, k.revision)})
 	}
-	if a.knows(k.trouble) {
+	if a.knows(k.problem) {
 		return nil
 	}
 	// A message may cover its revision by now, without it: it gets a new one.
 	a.group.gate.RLock()
 	defer a.group.gate.RUnlock()
-	b, err := json.Marshal(escalation.Member{Trouble: t, Incident: a.id})
+	b, err := json.Marshal(escalation.Member{Problem: t, Incident: a.id})
 	if err != nil {
 		return err
 	}
-	rev, err := s.kv.Update(ctx, streams.TroubleKey(t.ID), b, k.trouble)
+	rev, err := s.kv.Update(ctx, streams.TroubleKey(t.ID), b, k.problem)
 	if err != nil {
 		return err
 	}
@@ -183,25 +183,25 @@ func (s *session) again(ctx, work context.Context, t escalation.Trouble, k *know
 	return nil
 }
 
-// begin opens an incident with its first trouble. The group's gate is held alone.
+// begin opens an incident with its first problem. The group's gate is held alone.
 // If the process dies after the first write, the message comes again and finds
-// a trouble without an incident; after the second, the incident is loaded.
+// a problem without an incident; after the second, the incident is loaded.
 func (s *session) begin(ctx, work context.Context, g *group, p escalation.Policy, t arrival) error {
 	id, rev := t.incident(), t.revision
 	if t.from == "" {
 		var err error
-		if rev, err = s.storeTrouble(ctx, t, id); err != nil {
+		if rev, err = s.storeProblem(ctx, t, id); err != nil {
 			return err
 		}
 	}
-	doc := escalation.Begin(t.Trouble, p, rev, time.Now())
+	doc := escalation.Begin(t.Problem, p, rev, time.Now())
 	doc.Scope = g.scope
 	a, err := s.create(ctx, g, doc, id)
 	if err != nil || a == nil {
 		return err
 	}
 	if t.from != "" { // its key says still that it belongs to the incident that has ended
-		if _, err := s.storeTrouble(ctx, t, id); err != nil {
+		if _, err := s.storeProblem(ctx, t, id); err != nil {
 			s.log.Warn().Err(err).Str("record_id", t.ID).Msg("incident.not_moved")
 		}
 	}
@@ -227,7 +227,7 @@ func (s *session) create(ctx context.Context, g *group, doc *escalation.Incident
 	}
 	a.revision, err = s.kv.Create(ctx, streams.IncidentKey(id), b)
 	if errors.Is(err, jetstream.ErrKeyExists) {
-		return nil, nil // the bucket has forgotten the trouble, but not that people were told of it
+		return nil, nil // the bucket has forgotten the problem, but not that people were told of it
 	}
 	if err != nil {
 		return nil, fmt.Errorf("incident %s: %w", id, err)

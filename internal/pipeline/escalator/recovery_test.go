@@ -86,18 +86,18 @@ func TestKilledAtEachHandOffItLosesNothing(t *testing.T) {
 	t.Parallel()
 	type state struct {
 		b *bench
-		d escalation.Trouble
+		d escalation.Problem
 		p escalation.Policy
 	}
-	trouble := func(s state, incident string) uint64 {
-		body, err := json.Marshal(escalation.Member{Trouble: s.d, Incident: incident})
+	problem := func(s state, incident string) uint64 {
+		body, err := json.Marshal(escalation.Member{Problem: s.d, Incident: incident})
 		must(s.b.t, err)
 		rev, err := s.b.kv.Create(s.b.t.Context(), streams.TroubleKey(s.d.ID), body)
 		must(s.b.t, err)
 		return rev
 	}
 	incident := func(s state, alter func(*escalation.Incident)) {
-		rev := trouble(s, escalation.IncidentID(s.d.ID))
+		rev := problem(s, escalation.IncidentID(s.d.ID))
 		doc := escalation.Begin(s.d, s.p, rev, time.Now())
 		doc.Steps, doc.Messages = 1, 1
 		doc.Reach["oncall"] = &escalation.Reach{Step: 1, Active: true, Message: 1, To: rev, StartedAt: time.Now(), TryAt: time.Now()}
@@ -129,7 +129,7 @@ func TestKilledAtEachHandOffItLosesNothing(t *testing.T) {
 		told int // how often the new escalator tells
 	}{
 		{"before anything was stored", message, 1},
-		{"after the trouble was stored, before its incident", func(s state) { message(s); trouble(s, escalation.IncidentID(s.d.ID)) }, 1},
+		{"after the problem was stored, before its incident", func(s state) { message(s); problem(s, escalation.IncidentID(s.d.ID)) }, 1},
 		{"after the incident was stored, before the message was acknowledged", func(s state) { message(s); incident(s, nil) }, 1},
 		{"after the message was acknowledged, before anything was sent", func(s state) { incident(s, nil) }, 1},
 		{"after it was sent and recorded, before that was stored: told again under the same id", func(s state) { incident(s, nil); toldOnRecord(s) }, 1},

@@ -26,7 +26,7 @@ func (a *actor) save(ctx context.Context, now time.Time) time.Time {
 		return time.Time{}
 	}
 	if next := a.savedAt.Add(saveAgain); !a.dirty && now.Before(next) {
-		return next // counts alone can wait: they are known from the troubles
+		return next // counts alone can wait: they are known from the problems
 	}
 	a.savedAt = now
 	b, err := a.doc.Encode()

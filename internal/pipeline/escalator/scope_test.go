@@ -147,10 +147,10 @@ func TestAnOldIncidentThatMixesEndpointsEndsAsItIs(t *testing.T) {
 	}
 }
 
-// join stores a trouble as part of an incident.
-func (b *bench) join(d escalation.Trouble, incident string) uint64 {
+// join stores a problem as part of an incident.
+func (b *bench) join(d escalation.Problem, incident string) uint64 {
 	b.t.Helper()
-	body, err := json.Marshal(escalation.Member{Trouble: d, Incident: incident})
+	body, err := json.Marshal(escalation.Member{Problem: d, Incident: incident})
 	must(b.t, err)
 	rev, err := b.kv.Create(b.t.Context(), streams.TroubleKey(d.ID), body)
 	must(b.t, err)

@@ -45,7 +45,7 @@ type group struct {
 	front    *front // nil: nothing joins it
 	scope    escalation.Scope
 	endpoint string
-	// gate is held shared while a trouble is stored and joined, and alone where
+	// gate is held shared while a problem is stored and joined, and alone where
 	// what has been stored must be known whole: to begin an incident, and to say
 	// up to which revision a message covers.
 	gate    sync.RWMutex
@@ -157,7 +157,7 @@ func (s *session) takeUp(ctx, work context.Context, found map[string]*actor) err
 			return
 		}
 		if a := found[m.Incident]; a != nil {
-			a.join(member{e.Revision(), m.Trouble})
+			a.join(member{e.Revision(), m.Problem})
 		}
 	})
 	if err != nil {

@@ -106,7 +106,7 @@ func New(ctx context.Context, o Options) (*Fanout, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.ledger = ledger.By(f.clock)
+	f.ledger = ledger.WithClock(f.clock)
 	if f.stored, err = eventlog.New(o.NC, 0); err != nil {
 		return nil, err
 	}
@@ -271,7 +271,7 @@ func (f *Fanout) state(ctx context.Context, r record.Record, since time.Time) (s
 			also = append(also, streams.LedgerSubject(string(k), r.Tenant))
 		}
 	}
-	data, mine, err := f.ledger.State(ctx, m, since, also...)
+	data, mine, err := f.ledger.PutFirst(ctx, m, since, also...)
 	if err != nil || mine {
 		return r, mine, err
 	}

@@ -226,7 +226,7 @@ func TestAClockThatJumpsIsSeen(t *testing.T) {
 			t.Errorf("server at %s: %s, want %s", server, got, want)
 		}
 	}
-	found := Judge(Sight{At: asked, Policies: 1, Jump: -3 * time.Second, Offset: 3 * time.Second}, DefaultLimits())
+	found := Judge(Snapshot{At: asked, Policies: 1, Jump: -3 * time.Second, Offset: 3 * time.Second}, DefaultLimits())
 	if len(found) != 2 || found[0].Code != ClockJumped || found[1].Code != ClockOffset {
 		t.Errorf("%+v", found)
 	}
@@ -237,7 +237,7 @@ func TestAServerThatRestartsIsReadOn(t *testing.T) {
 	b := newBench(t)
 	d := b.watchdog("first")
 	b.publish(owed(1, time.Now().UTC(), 0))
-	b.eventually("the first is known", func() bool { return d.debts.Load().Open == 1 })
+	b.eventually("the first is known", func() bool { return d.outstanding.Load().Open == 1 })
 	b.server.Kill()
 	b.server.Restart()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -249,5 +249,5 @@ func TestAServerThatRestartsIsReadOn(t *testing.T) {
 		_, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data})
 		return err == nil
 	})
-	b.eventually("both are known", func() bool { return d.debts.Load().Open == 2 })
+	b.eventually("both are known", func() bool { return d.outstanding.Load().Open == 2 })
 }

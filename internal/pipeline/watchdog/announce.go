@@ -53,7 +53,7 @@ func (w *Watchdog) say(ctx context.Context, c change) {
 	}
 	if len(msgs) > 1 {
 		at := task{key: keyOf(r.ID), by: c.ToldAt.Add(tellWithin), try: 1}
-		w.tell(ctx, []concern{{task: at, Trouble: t}})
+		w.tell(ctx, []alert{{task: at, Problem: t}})
 	}
 }
 
@@ -71,7 +71,7 @@ func (w *Watchdog) alarmRecord(c change) record.Record {
 // for the default tenant.
 func (w *Watchdog) alarmTenant(c change) string {
 	for _, tenant := range []string{Tenant, defaultTenant} {
-		t := escalation.Trouble{Kind: record.OperatorAction, Tenant: tenant, Reason: string(c.Code)}
+		t := escalation.Problem{Kind: record.OperatorAction, Tenant: tenant, Reason: string(c.Code)}
 		if escalation.Choose(w.policies.All(), t).Revision > 0 { // one that somebody made
 			return tenant
 		}
@@ -81,7 +81,7 @@ func (w *Watchdog) alarmTenant(c change) string {
 
 const defaultTenant = "default"
 
-func alarmMessages(r record.Record, t escalation.Trouble, tell bool) ([]*nats.Msg, error) {
+func alarmMessages(r record.Record, t escalation.Problem, tell bool) ([]*nats.Msg, error) {
 	m, err := r.Message()
 	if err != nil || !tell {
 		return []*nats.Msg{m}, err

@@ -10,21 +10,21 @@ import (
 type group struct {
 	policy escalation.Policy
 	scope  escalation.Scope
-	cs     []concern
+	cs     []alert
 }
 
-// divide puts concerns into the incidents that an escalator would make of them:
+// divide puts alerts into the incidents that an escalator would make of them:
 // one for each endpoint, until so many fail that one is for all others.
-func divide(policies []escalation.Policy, cs []concern) map[string]*group {
+func divide(policies []escalation.Policy, cs []alert) map[string]*group {
 	fronts := map[string]*escalation.Front{}
 	groups := map[string]*group{}
 	for _, c := range cs {
-		p := escalation.Choose(policies, c.Trouble)
+		p := escalation.Choose(policies, c.Problem)
 		front := fmt.Sprintf("%s %s %d", c.Tenant, p.Name, p.Revision)
 		if fronts[front] == nil {
 			fronts[front] = &escalation.Front{}
 		}
-		scope := fronts[front].Place(c.Trouble)
+		scope := fronts[front].Place(c.Problem)
 		name := front + " " + string(scope)
 		if scope == escalation.OneEndpoint {
 			name += " " + c.EndpointID

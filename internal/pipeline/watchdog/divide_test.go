@@ -9,10 +9,10 @@ import (
 )
 
 func TestWhatTheWatchdogTellsOfIsOneIncidentForEachEndpoint(t *testing.T) {
-	to := func(endpoint string, n int) concern {
-		return concern{Trouble: escalation.Trouble{ID: fmt.Sprint(endpoint, n), Kind: record.DeliveryDeadLetter, Tenant: "acme", EndpointID: endpoint}}
+	to := func(endpoint string, n int) alert {
+		return alert{Problem: escalation.Problem{ID: fmt.Sprint(endpoint, n), Kind: record.DeliveryDeadLetter, Tenant: "acme", EndpointID: endpoint}}
 	}
-	var cs []concern
+	var cs []alert
 	for i := range 40 {
 		cs = append(cs, to(fmt.Sprint("ep_", i%20), i))
 	}
@@ -29,6 +29,6 @@ func TestWhatTheWatchdogTellsOfIsOneIncidentForEachEndpoint(t *testing.T) {
 		}
 	}
 	if told != len(cs) || scopes[escalation.OneEndpoint] != escalation.MaxOwn || scopes[escalation.ManyEndpoints] != 1 || scopes[escalation.NoEndpoint] != 1 {
-		t.Errorf("%d of %d concerns in incidents %v", told, len(cs), scopes)
+		t.Errorf("%d of %d alerts in incidents %v", told, len(cs), scopes)
 	}
 }

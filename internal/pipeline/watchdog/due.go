@@ -120,7 +120,7 @@ func overdue(e entry, grace time.Duration, now time.Time) time.Duration {
 }
 
 // Debts are what is owed, in figures.
-type Debts struct {
+type Outstanding struct {
 	Open          int           `json:"open"` // deliveries without a verdict
 	PastDeadline  int           `json:"past_deadline"`
 	Overdue       int           `json:"overdue"` // without deadline, and their attempt is long due
@@ -142,8 +142,8 @@ type task struct {
 
 // survey looks at every obligation: what needs something, and the figures.
 // Those that need nothing more are forgotten.
-func (o *obligations) survey(alive bool, grace time.Duration, now time.Time) (Debts, []task) {
-	var d Debts
+func (o *obligations) survey(alive bool, grace time.Duration, now time.Time) (Outstanding, []task) {
+	var d Outstanding
 	var tasks []task
 	ms, late := now.UnixMilli(), now.Add(-grace).UnixMilli()
 	o.waiting = o.waiting[:0]
@@ -168,7 +168,7 @@ func (o *obligations) survey(alive bool, grace time.Duration, now time.Time) (De
 	return d, tasks
 }
 
-func (o *obligations) add(d *Debts, e entry, grace time.Duration, now time.Time) {
+func (o *obligations) add(d *Outstanding, e entry, grace time.Duration, now time.Time) {
 	switch e.phase {
 	case open:
 		d.Open++

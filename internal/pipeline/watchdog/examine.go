@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -71,25 +71,25 @@ func Examine(ctx context.Context, o ExamineOptions) []Check {
 		_, err := status(ctx, o.JS, streams.StatusMarks, &marks)
 		return err
 	})
-	sight, err := Look(ctx, o.JS, LookOptions{Partitions: o.Partitions, Patience: electionPatience})
+	snapshot, err := Look(ctx, o.JS, LookOptions{Partitions: o.Partitions, Patience: electionPatience})
 	if err != nil {
 		return []Check{{Name: "JetStream", State: IsWrong, Code: NATSUnreachable, Detail: "it does not answer: " + err.Error(),
 			Next: "see that most of the NATS servers run and that their JetStream is on: their logs, and docs/operations.md, A stream has no leader"}}
 	}
-	sight.recall(marks)
-	sight.Host = hostname()
-	sight.Policies = 1 // what cannot be read is said as such
+	snapshot.recall(marks)
+	snapshot.Host = hostname()
+	snapshot.Policies = 1 // what cannot be read is said as such
 	var unwatched bool
 	var unreadable [2][]string
 	ask := newAsker(listBound, electionPatience)
 	ask.about(ctx, "the registry", streams.EndpointsStream, func(ctx context.Context) (err error) {
-		sight.Endpoints, unreadable[0], err = countEndpoints(ctx, o.JS)
+		snapshot.Endpoints, unreadable[0], err = countEndpoints(ctx, o.JS)
 		return err
 	})
 	ask.about(ctx, policiesRead, streams.ChannelsStream, func(ctx context.Context) error {
 		n, bad, err := countPolicies(ctx, o.JS)
 		if err == nil {
-			sight.Policies, unreadable[1] = n, bad
+			snapshot.Policies, unreadable[1] = n, bad
 		}
 		return err
 	})
@@ -99,19 +99,19 @@ func Examine(ctx context.Context, o ExamineOptions) []Check {
 	})
 	silent, _ := ask.wait()
 	silent = append(silent, before.silent...)
-	sight.Unreadable = slices.Concat(unreadable[0], unreadable[1])
+	snapshot.Unreadable = slices.Concat(unreadable[0], unreadable[1])
 	more := registryFindings(silent)
 	bounded, cancel := context.WithTimeout(ctx, o.ReadFor)
 	defer cancel()
-	if sight.silent(streams.Ledger) {
+	if snapshot.silent(streams.Ledger) {
 		cancel() // nothing to be read
-	} else if sight.Debts, err = ReadDebts(bounded, o.JS, o.Limits); err != nil {
+	} else if snapshot.Debts, err = ReadOutstanding(bounded, o.JS, o.Limits); err != nil {
 		more = append(more, Finding{WatchdogBehind, Warning, "", err.Error(), "run doctor again when there is less to do"})
 	}
-	lookAgain(ctx, o.JS, sight.Consumers)
-	found := append(Judge(sight, o.Limits), more...)
-	sight.Silent = append(sight.Silent, silent...)
-	return append(checks(sight, found), stageChecks(sight, unwatched, o.Sync)...)
+	lookAgain(ctx, o.JS, snapshot.Consumers)
+	found := append(Judge(snapshot, o.Limits), more...)
+	snapshot.Silent = append(snapshot.Silent, silent...)
+	return append(checks(snapshot, found), stageChecks(snapshot, unwatched, o.Sync)...)
 }
 
 // registryFindings says what of the registry could not be read.
@@ -160,30 +160,30 @@ func listed[T any](ctx context.Context, js jetstream.JetStream, kind revision.Ki
 }
 
 // ReadDebts reads LEDGER to its end, as the watchdog does, and says what is owed.
-func ReadDebts(ctx context.Context, js jetstream.JetStream, l Limits) (Debts, error) {
+func ReadOutstanding(ctx context.Context, js jetstream.JetStream, l Limits) (Outstanding, error) {
 	s, err := js.Stream(ctx, streams.Ledger)
 	if err != nil {
-		return Debts{}, fmt.Errorf("stream %s: %w", streams.Ledger, err)
+		return Outstanding{}, fmt.Errorf("stream %s: %w", streams.Ledger, err)
 	}
 	now := time.Now()
 	head := s.CachedInfo().State.LastSeq
 	next, err := beginAt(ctx, js, s.CachedInfo())
 	if err != nil {
-		return Debts{}, err
+		return Outstanding{}, err
 	}
 	owed := newObligations()
-	survey := func() Debts { d, _ := owed.survey(true, l.Overdue, now); return d }
+	survey := func() Outstanding { d, _ := owed.survey(true, l.Overdue, now); return d }
 	if next > head {
 		return survey(), nil
 	}
 	c, err := js.OrderedConsumer(ctx, streams.Ledger, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(next, 1), InactiveThreshold: time.Minute})
 	if err != nil {
-		return Debts{}, fmt.Errorf("reading %s: %w", streams.Ledger, err)
+		return Outstanding{}, fmt.Errorf("reading %s: %w", streams.Ledger, err)
 	}
 	messages, err := c.Messages(jetstream.PullMaxMessages(readBatch))
 	if err != nil {
-		return Debts{}, fmt.Errorf("reading %s: %w", streams.Ledger, err)
+		return Outstanding{}, fmt.Errorf("reading %s: %w", streams.Ledger, err)
 	}
 	defer messages.Stop()
 	for next <= head {
@@ -192,11 +192,11 @@ func ReadDebts(ctx context.Context, js jetstream.JetStream, l Limits) (Debts, er
 			return survey(), fmt.Errorf("LEDGER could be read only up to %d of %d in time; what follows is not known", next, head)
 		}
 		if err != nil {
-			return Debts{}, fmt.Errorf("reading %s: %w", streams.Ledger, err)
+			return Outstanding{}, fmt.Errorf("reading %s: %w", streams.Ledger, err)
 		}
 		meta, err := m.Metadata()
 		if err != nil {
-			return Debts{}, err
+			return Outstanding{}, err
 		}
 		next = meta.Sequence.Stream + 1
 		owed.takeMessage(m.Data(), meta.Sequence.Stream)
@@ -205,7 +205,7 @@ func ReadDebts(ctx context.Context, js jetstream.JetStream, l Limits) (Debts, er
 	if asked := owed.unsure(); len(asked) > 0 {
 		ended, err := askLedger(ctx, js, asked)
 		if err != nil {
-			return d, fmt.Errorf("whether %s again had ended before is not settled yet: %w", counted.Of(len(asked), "delivery that was stated", "deliveries that were stated"), err)
+			return d, fmt.Errorf("whether %s again had ended before is not settled yet: %w", text.Count(len(asked), "delivery that was stated", "deliveries that were stated"), err)
 		}
 		owed.answer(asked, ended)
 		d = survey()
@@ -214,10 +214,10 @@ func ReadDebts(ctx context.Context, js jetstream.JetStream, l Limits) (Debts, er
 }
 
 // checks turn findings into one line for each thing that is looked at.
-func checks(s Sight, found []Finding) []Check {
+func checks(s Snapshot, found []Finding) []Check {
 	lag := "ClickHouse has every record"
 	if s.Sink.Lacking > 0 {
-		lag = fmt.Sprintf("ClickHouse lacks %s, the oldest of %s ago", counted.Of(s.Sink.Lacking, "record", "records"), s.At.Sub(s.Sink.Oldest).Round(time.Millisecond))
+		lag = fmt.Sprintf("ClickHouse lacks %s, the oldest of %s ago", text.Count(s.Sink.Lacking, "record", "records"), s.At.Sub(s.Sink.Oldest).Round(time.Millisecond))
 	}
 	ledger := []string{streams.Ledger}
 	lines := []struct {
@@ -229,12 +229,12 @@ func checks(s Sight, found []Finding) []Check {
 		{"answers", "everything that was asked answers", []string{}, []Code{NotAnswering}},
 		{"replicas", replicas(s), []string{}, []Code{StreamLeaderless, ReplicaGone}},
 		{"streams", "as this version needs them", nil, []Code{StreamsDrifted}},
-		{"registry", counted.Of(s.Endpoints, "endpoint", "endpoints"), []string{}, []Code{RegistryUnread, EntryUnreadable}},
+		{"registry", text.Count(s.Endpoints, "endpoint", "endpoints"), []string{}, []Code{RegistryUnread, EntryUnreadable}},
 		{"consumers", "each takes what there is", nil, []Code{ConsumerMissing, ConsumerStalled}},
 		{"ledger-sink", lag, append(ledger, sinkPosition), []Code{SinkBehind, LedgerFilling}},
 		{"completeness", held(s), append(watched(), watchdogMarks), []Code{MessagesMissing, MessagesRemoved, StreamRewound, ClaimsForgotten}},
 		{"deliveries", fmt.Sprintf("%d without a verdict, none of them late", s.Debts.Open), ledger, []Code{PastDeadline, DeliveryOverdue, WatchdogBehind}},
-		{"dead letters", counted.Of(s.Debts.Untold, "waits", "wait") + " for people to be told, none too long", ledger, []Code{NotEscalated}},
+		{"dead letters", text.Count(s.Debts.Untold, "waits", "wait") + " for people to be told, none too long", ledger, []Code{NotEscalated}},
 		{"people", fmt.Sprintf("escalation policies that name somebody: %d", s.Policies), []string{streams.ChannelsStream, policiesRead}, []Code{NobodyToTell}},
 		{"escalator", "one tells people", []string{escalatorLease}, []Code{EscalatorAbsent}},
 		{"clock", "as the NATS server's", ledger, []Code{ClockOffset, ClockJumped}},
@@ -262,7 +262,7 @@ func checks(s Sight, found []Finding) []Check {
 
 // unanswered says which of what is needed did not answer; "": all of it did. nil
 // stands for every stream and consumer.
-func (s Sight) unanswered(needs []string) string {
+func (s Snapshot) unanswered(needs []string) string {
 	for _, q := range s.Silent {
 		if needs == nil && q.Stream != "" || slices.Contains(needs, q.What) || slices.Contains(needs, q.Stream) {
 			return q.What + " does not answer"
@@ -271,7 +271,7 @@ func (s Sight) unanswered(needs []string) string {
 	return ""
 }
 
-func (s Sight) silent(what string) bool { return s.unanswered([]string{what}) != "" }
+func (s Snapshot) silent(what string) bool { return s.unanswered([]string{what}) != "" }
 
 func checkOf(name string, f Finding) Check {
 	c := Check{Name: name, State: IsWrong, Code: f.Code, Detail: f.Detail, Next: f.Next}
@@ -284,30 +284,30 @@ func checkOf(name string, f Finding) Check {
 	return c
 }
 
-func replicas(s Sight) string {
+func replicas(s Snapshot) string {
 	if len(s.Replicas) == 0 {
 		return "one NATS server holds each stream"
 	}
 	return "each stream has a leader, and its copies are level"
 }
 
-func held(s Sight) string {
+func held(s Snapshot) string {
 	var parts []string
 	for _, st := range s.Streams {
-		parts = append(parts, fmt.Sprintf("%s holds %s without a gap", st.Name, counted.Of(st.Messages, "message", "messages")))
+		parts = append(parts, fmt.Sprintf("%s holds %s without a gap", st.Name, text.Count(st.Messages, "message", "messages")))
 	}
 	return strings.Join(parts, "; ")
 }
 
 // stageChecks are about who is there at this moment.
-func stageChecks(s Sight, unwatched bool, sync string) []Check {
+func stageChecks(s Snapshot, unwatched bool, sync string) []Check {
 	var idle []string
 	for _, c := range s.Consumers {
 		if c.idle() {
 			idle = append(idle, c.Name())
 		}
 	}
-	stages := Check{Name: "stages", State: OK, Detail: counted.Of(len(s.Consumers), "consumer is", "consumers are") + " served"}
+	stages := Check{Name: "stages", State: OK, Detail: text.Count(len(s.Consumers), "consumer is", "consumers are") + " served"}
 	if len(s.Consumers) == 0 {
 		stages.State, stages.Detail, stages.Next = IsWrong, "no consumer answers", "see that the NATS servers run, and their logs"
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -78,7 +78,7 @@ func DefaultLimits() Limits {
 const filling = 0.8
 
 // Judge says what is wrong with what was seen. Pure.
-func Judge(s Sight, l Limits) []Finding {
+func Judge(s Snapshot, l Limits) []Finding {
 	var out []Finding
 	out = append(out, judgeSilence(s)...)
 	out = append(out, judgeReplicas(s)...)
@@ -99,18 +99,18 @@ func Judge(s Sight, l Limits) []Finding {
 	return append(out, judgeClock(s, l)...)
 }
 
-func judgeDebts(s Sight, l Limits) (out []Finding) {
+func judgeDebts(s Snapshot, l Limits) (out []Finding) {
 	d := s.Debts
 	if d.PastDeadline > 0 {
-		out = append(out, Finding{PastDeadline, Wrong, "", counted.Of(d.PastDeadline, "delivery has no verdict though its attempts", "deliveries have no verdict though their attempts") + " should have ended; people are told of each",
+		out = append(out, Finding{PastDeadline, Wrong, "", text.Count(d.PastDeadline, "delivery has no verdict though its attempts", "deliveries have no verdict though their attempts") + " should have ended; people are told of each",
 			"see that dispatchers run: waybill delivery list --state pending"})
 	}
 	if d.Overdue > 0 {
-		out = append(out, Finding{DeliveryOverdue, Wrong, "", fmt.Sprintf("%s for an attempt that was due more than %s ago; the longest for %s", counted.Of(d.Overdue, "delivery waits", "deliveries wait"), l.Overdue, d.OldestOverdue.Round(time.Second)),
+		out = append(out, Finding{DeliveryOverdue, Wrong, "", fmt.Sprintf("%s for an attempt that was due more than %s ago; the longest for %s", text.Count(d.Overdue, "delivery waits", "deliveries wait"), l.Overdue, d.OldestOverdue.Round(time.Second)),
 			"see that the endpoints answer (one that keeps failing gets probes alone), and that dispatchers run and keep up: waybill delivery list --state pending"})
 	}
 	if d.UntoldLate > 0 {
-		out = append(out, Finding{NotEscalated, Wrong, "", fmt.Sprintf("of %s nobody was told in time", counted.Of(d.UntoldLate, "dead letter or rejected event", "dead letters or rejected events")),
+		out = append(out, Finding{NotEscalated, Wrong, "", fmt.Sprintf("of %s nobody was told in time", text.Count(d.UntoldLate, "dead letter or rejected event", "dead letters or rejected events")),
 			"waybill escalation list --state open, then waybill escalation show says what each channel answered; mend it: waybill channel test"})
 	}
 	if s.Behind > l.Behind {
@@ -138,7 +138,7 @@ func judgeConsumer(c Consumer, now time.Time, l Limits) []Finding {
 	if c.Asking == 0 {
 		who = "nobody asks for work"
 	}
-	return []Finding{{ConsumerStalled, Wrong, c.Name(), fmt.Sprintf("%s %s, the oldest for %s; %s", counted.Of(waiting, "message is", "messages are"), kind, now.Sub(oldest).Round(time.Second), who),
+	return []Finding{{ConsumerStalled, Wrong, c.Name(), fmt.Sprintf("%s %s, the oldest for %s; %s", text.Count(waiting, "message is", "messages are"), kind, now.Sub(oldest).Round(time.Second), who),
 		"see that the stage behind it runs, and its log"}}
 }
 
@@ -147,11 +147,11 @@ func judgeStream(s Stream) (out []Finding) {
 		return nil // the drift says so
 	}
 	if s.Deleted > 0 {
-		out = append(out, Finding{MessagesMissing, Wrong, s.Name, fmt.Sprintf("%s gone (sequences %d to %d hold %d)", counted.Of(s.Deleted, "message within it is", "messages within it are"), s.First, s.Last, s.Messages),
+		out = append(out, Finding{MessagesMissing, Wrong, s.Name, fmt.Sprintf("%s gone (sequences %d to %d hold %d)", text.Count(s.Deleted, "message within it is", "messages within it are"), s.First, s.Last, s.Messages),
 			"the disk lost them or somebody deleted them: check the disk and who may call JetStream's API, then restore"})
 	}
 	if s.Removed > 0 {
-		out = append(out, Finding{MessagesRemoved, Wrong, s.Name, counted.Of(s.Removed, "message was", "messages were") + " removed before their time",
+		out = append(out, Finding{MessagesRemoved, Wrong, s.Name, text.Count(s.Removed, "message was", "messages were") + " removed before their time",
 			"somebody purged it or changed its limits: waybill streams check, and check who may call JetStream's API"})
 	}
 	if s.Rewound {
@@ -165,7 +165,7 @@ func judgeStream(s Stream) (out []Finding) {
 	return out
 }
 
-func judgeSink(s Sight, l Limits) []Finding {
+func judgeSink(s Snapshot, l Limits) []Finding {
 	if s.Sink.Oldest.IsZero() || s.At.Sub(s.Sink.Oldest) < l.SinkLag {
 		return nil
 	}
@@ -173,7 +173,7 @@ func judgeSink(s Sight, l Limits) []Finding {
 		"see that the ledger-sink and ClickHouse run, and their logs; nothing is lost meanwhile"}}
 }
 
-func judgePeople(s Sight) (out []Finding) {
+func judgePeople(s Snapshot) (out []Finding) {
 	if s.Policies == 0 {
 		out = append(out, Finding{NobodyToTell, Wrong, "", "no escalation policy names anybody: dead letters reach no person",
 			"waybill channel create, then waybill escalation-policy create"})
@@ -184,7 +184,7 @@ func judgePeople(s Sight) (out []Finding) {
 	return out
 }
 
-func judgeClock(s Sight, l Limits) (out []Finding) {
+func judgeClock(s Snapshot, l Limits) (out []Finding) {
 	if abs(s.Jump) > l.Clock {
 		out = append(out, Finding{ClockJumped, Warning, s.Host, fmt.Sprintf("this machine's clock jumped by %s", s.Jump.Round(time.Millisecond)),
 			"keep clocks with NTP, slewed; deadlines and signatures depend on them"})

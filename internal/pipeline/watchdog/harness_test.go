@@ -201,7 +201,7 @@ type heard struct {
 	data struct {
 		Incident    string               `json:"incident_id"`
 		Count       int                  `json:"count"`
-		DeadLetters []escalation.Trouble `json:"dead_letters"`
+		DeadLetters []escalation.Problem `json:"dead_letters"`
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // Sight is what was seen of a deployment at one moment.
-type Sight struct {
+type Snapshot struct {
 	At          time.Time
 	Host        string // whose clock At is
 	Streams     []Stream
@@ -30,7 +30,7 @@ type Sight struct {
 	Endpoints   int           // of the registry
 	Offset      time.Duration // our clock less the server's
 	Jump        time.Duration // of our clock, since the last look
-	Debts       Debts
+	Debts       Outstanding
 	Behind      time.Duration // how far the reader of LEDGER is behind
 	Silent      []Silence     // what did not answer
 	Unreadable  []string      // entries of the registry, as bucket/key
@@ -93,8 +93,8 @@ type LookOptions struct {
 
 // Look asks the server. What does not answer is part of what is seen; it fails
 // when nothing answers.
-func Look(ctx context.Context, js jetstream.JetStream, o LookOptions) (Sight, error) {
-	s := Sight{At: time.Now().UTC()}
+func Look(ctx context.Context, js jetstream.JetStream, o LookOptions) (Snapshot, error) {
+	s := Snapshot{At: time.Now().UTC()}
 	defs, err := streams.Definitions(streams.Options{Partitions: o.Partitions})
 	if err != nil {
 		return s, err
@@ -145,7 +145,7 @@ type infos struct {
 
 // lookDefinitions asks for every stream and consumer that there must be, once
 // for all that is read from the answer.
-func lookDefinitions(ctx context.Context, js jetstream.JetStream, o LookOptions, defs []streams.Definition, s *Sight) infos {
+func lookDefinitions(ctx context.Context, js jetstream.JetStream, o LookOptions, defs []streams.Definition, s *Snapshot) infos {
 	out := infos{consumers: make([]*jetstream.ConsumerInfo, len(defs))}
 	held, drift, replicas := make([]*Stream, len(defs)), make([]bool, len(defs)), make([][]Replica, len(defs))
 	ask := newAsker(askBound, o.Patience)

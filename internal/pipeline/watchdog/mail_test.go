@@ -63,7 +63,7 @@ func TestPeopleAreMailedBeforeTheDeadlineWhileNoDispatcherRuns(t *testing.T) {
 			if said.Outcome != "delivered" || said.Status != 250 || said.ChannelKind != string(channel.Email) || (said.Actor == Actor) == c.escalator {
 				t.Errorf("on record: %+v", said)
 			}
-			b.eventually("it is known that people were told", func() bool { return d.debts.Load().PastDeadline == 1 && d.debts.Load().Untold == 0 })
+			b.eventually("it is known that people were told", func() bool { return d.outstanding.Load().PastDeadline == 1 && d.outstanding.Load().Untold == 0 })
 			n := 0
 			for _, m := range s.Mails() {
 				if about(m) {

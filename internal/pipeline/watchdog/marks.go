@@ -38,7 +38,7 @@ const keepFinding = 10 * time.Minute
 // recall completes what was seen of the streams with what was seen of them
 // before, and returns what to remember. Whoever calls it has read marks before
 // the streams were looked at.
-func (s *Sight) recall(marks map[string]history) map[string]history {
+func (s *Snapshot) recall(marks map[string]history) map[string]history {
 	next := map[string]history{}
 	for i, st := range s.Streams {
 		trimmable := max(st.First, 1)

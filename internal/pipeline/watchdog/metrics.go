@@ -49,7 +49,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) sight(s Sight) {
+func (m *metrics) snapshot(s Snapshot) {
 	lag := time.Duration(0)
 	if !s.Sink.Oldest.IsZero() {
 		lag = s.At.Sub(s.Sink.Oldest)
@@ -83,7 +83,7 @@ func (m *metrics) set(n map[Code]int) {
 	}
 }
 
-func (m *metrics) debts(d Debts) {
+func (m *metrics) outstanding(d Outstanding) {
 	m.open.Set(float64(d.Open))
 	m.overdue.Set(float64(d.Overdue + d.PastDeadline))
 	m.oldest.Set(d.OldestOverdue.Seconds())

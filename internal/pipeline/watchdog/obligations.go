@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/domain/budget"
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/domain/retry"
@@ -127,7 +126,7 @@ func (o *obligations) owed(r *record.Record, seq uint64) {
 func openEntry(from time.Time, r *record.Record, seq uint64) entry {
 	e := entry{at: r.At.UnixMilli(), first: seq, last: seq}
 	if !r.DeliverBy.IsZero() {
-		until := budget.AttemptsUntil(budget.Budget{Policy: retry.Urgent(), FirstAt: from, DeliverBy: r.DeliverBy})
+		until := retry.AttemptsUntil(retry.Budget{Policy: retry.Urgent(), FirstAt: from, DeliverBy: r.DeliverBy})
 		// What was owed too late cannot have a verdict before it was owed.
 		e.at, e.by = max(until.UnixMilli(), r.At.Add(settle).UnixMilli()), r.DeliverBy.UnixMilli()
 	}

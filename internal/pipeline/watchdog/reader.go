@@ -192,14 +192,14 @@ func (r *reader) turn(ctx context.Context, away <-chan nats.Status) error {
 	}
 	if r.levelAt.IsZero() || r.next <= r.head {
 		// Judging now would take for missing what was not read yet.
-		was := *r.w.debts.Load()
-		r.w.debts.Store(&reading{was.Debts, behind})
+		was := *r.w.outstanding.Load()
+		r.w.outstanding.Store(&reading{was.Outstanding, behind})
 		return nil
 	}
 	// What was stored until then has been seen; what is due since then counts at the next turn.
-	debts, tasks := r.owed.survey(r.w.alive.Load(), r.w.o.Limits.Overdue, r.levelAt)
-	r.w.debts.Store(&reading{debts, 0})
-	r.w.metrics.debts(debts)
+	outstanding, tasks := r.owed.survey(r.w.alive.Load(), r.w.o.Limits.Overdue, r.levelAt)
+	r.w.outstanding.Store(&reading{outstanding, 0})
+	r.w.metrics.outstanding(outstanding)
 	r.give(tasks)
 	r.clear(ctx)
 	r.save(ctx)

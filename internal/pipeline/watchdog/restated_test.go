@@ -50,19 +50,19 @@ func TestWhatEndedStaysEndedThoughItIsStatedAgain(t *testing.T) {
 	// One that was fanned out late, and has no end.
 	b.publish(restated(of(2)))
 
-	check := func(who string, d Debts) {
+	check := func(who string, d Outstanding) {
 		t.Helper()
 		if d.Overdue != 1 || d.Untold != 0 || d.UntoldLate != 0 || d.PastDeadline != 0 {
 			t.Errorf("%s: %+v; want one delivery overdue, and nothing else", who, d)
 		}
 	}
-	d, err := ReadDebts(t.Context(), b.js, DefaultLimits())
+	d, err := ReadOutstanding(t.Context(), b.js, DefaultLimits())
 	must(t, err)
 	check("the doctor", d)
 	if d.Open != 1 {
 		t.Errorf("%d are open, want 1", d.Open)
 	}
 	dog := b.watchdog("dog")
-	b.eventually("the watchdog knows what ended", func() bool { return dog.debts.Load().Open == 1 && dog.debts.Load().Overdue == 1 })
-	check("the watchdog", dog.debts.Load().Debts)
+	b.eventually("the watchdog knows what ended", func() bool { return dog.outstanding.Load().Open == 1 && dog.outstanding.Load().Overdue == 1 })
+	check("the watchdog", dog.outstanding.Load().Outstanding)
 }

@@ -3,7 +3,7 @@ package watchdog
 import (
 	"fmt"
 
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
 // Replica is one server's copy of a stream or consumer, as its leader sees it.
@@ -20,7 +20,7 @@ type Replica struct {
 const lagBound = 50_000
 
 // judgeSilence says what did not answer. Pure.
-func judgeSilence(s Sight) (out []Finding) {
+func judgeSilence(s Snapshot) (out []Finding) {
 	for _, q := range s.Silent {
 		f := Finding{NotAnswering, Wrong, q.What, "it does not answer: " + q.Err.Error(), "see that every NATS server runs, and their logs: docs/operations.md, A stream has no leader"}
 		if q.Leaderless && q.Stream != "" {
@@ -35,12 +35,12 @@ func judgeSilence(s Sight) (out []Finding) {
 
 // judgeReplicas says which copies could not take over. One finding for each
 // server: what is wrong is a server, seldom a stream. Pure.
-func judgeReplicas(s Sight) (out []Finding) {
-	type trouble struct {
+func judgeReplicas(s Snapshot) (out []Finding) {
+	type problem struct {
 		replica Replica
 		streams int
 	}
-	byServer := map[string]*trouble{}
+	byServer := map[string]*problem{}
 	var order []string
 	for _, r := range s.Replicas {
 		if r.Gone == "" && (r.Level || r.Lag < lagBound) {
@@ -48,7 +48,7 @@ func judgeReplicas(s Sight) (out []Finding) {
 		}
 		t := byServer[r.Server]
 		if t == nil {
-			t = &trouble{replica: r}
+			t = &problem{replica: r}
 			byServer[r.Server] = t
 			order = append(order, r.Server)
 		}
@@ -68,11 +68,11 @@ func judgeReplicas(s Sight) (out []Finding) {
 }
 
 // judgeEntries says which entries of the registry hold what cannot be read. Pure.
-func judgeEntries(s Sight) []Finding {
+func judgeEntries(s Snapshot) []Finding {
 	if len(s.Unreadable) == 0 {
 		return nil
 	}
-	return []Finding{{EntryUnreadable, Wrong, s.Unreadable[0], counted.Of(len(s.Unreadable), "entry of the registry holds", "entries of the registry hold") +
+	return []Finding{{EntryUnreadable, Wrong, s.Unreadable[0], text.Count(len(s.Unreadable), "entry of the registry holds", "entries of the registry hold") +
 		" as the newest revision what is none; the revision before it stands, where there is one",
 		"somebody else writes there: check who may publish to $KV.>; the next change of each mends it: waybill endpoint update, event-type set, channel update or escalation-policy update"}}
 }

@@ -26,9 +26,9 @@ const (
 	// leaveAlone is for how long an escalator that takes the incident up waits
 	// before it repeats what the watchdog may be sending at this moment.
 	leaveAlone = 30 * time.Second
-	// width is how many concerns are being stored at once.
+	// width is how many alerts are being stored at once.
 	width = 128
-	// maxNamed is how many concerns get a record of their own of a try that failed.
+	// maxNamed is how many alerts get a record of their own of a try that failed.
 	maxNamed = 100
 )
 
@@ -36,9 +36,9 @@ func sortByDeadline(tasks []task) {
 	slices.SortFunc(tasks, func(a, b task) int { return cmp.Or(a.by.Compare(b.by), cmp.Compare(a.seq, b.seq)) })
 }
 
-// tell tells people of each concern without the escalator, and says of which it
+// tell tells people of each alert without the escalator, and says of which it
 // could, or somebody had before.
-func (w *Watchdog) tell(ctx context.Context, cs []concern) map[key]bool {
+func (w *Watchdog) tell(ctx context.Context, cs []alert) map[key]bool {
 	groups := divide(w.policies.All(), cs)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -77,16 +77,16 @@ type notice struct {
 	incident *escalation.Incident
 	revision uint64 // of the incident; 0: it is the escalator's, or not stored
 	id       string // of the message
-	members  []concern
+	members  []alert
 }
 
-// stored is what came of storing one concern's key.
+// stored is what came of storing one alert's key.
 type stored struct {
 	revision uint64
 	member   *escalation.Member // who had it before
 }
 
-// take stores each concern as part of an incident, in the form that the
+// take stores each alert as part of an incident, in the form that the
 // escalator knows: it goes on from there, reminds people, and tells nobody
 // again. What cannot be stored is told all the same.
 func (w *Watchdog) take(ctx context.Context, g *group, told map[key]bool) (*notice, []*notice) {
@@ -125,8 +125,8 @@ func (w *Watchdog) take(ctx context.Context, g *group, told map[key]bool) (*noti
 	return fresh, out
 }
 
-// storeAll stores the concerns' keys.
-func (w *Watchdog) storeAll(ctx context.Context, kv jetstream.KeyValue, cs []concern, incident string) []stored {
+// storeAll stores the alerts' keys.
+func (w *Watchdog) storeAll(ctx context.Context, kv jetstream.KeyValue, cs []alert, incident string) []stored {
 	got := make([]stored, len(cs))
 	if kv == nil {
 		return got
@@ -137,16 +137,16 @@ func (w *Watchdog) storeAll(ctx context.Context, kv jetstream.KeyValue, cs []con
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			got[i] = storeOne(ctx, kv, c.Trouble, incident)
+			got[i] = storeOne(ctx, kv, c.Problem, incident)
 		})
 	}
 	wg.Wait()
 	return got
 }
 
-func storeOne(ctx context.Context, kv jetstream.KeyValue, t escalation.Trouble, incident string) stored {
+func storeOne(ctx context.Context, kv jetstream.KeyValue, t escalation.Problem, incident string) stored {
 	name := streams.TroubleKey(t.ID)
-	b, err := json.Marshal(escalation.Member{Trouble: t, Incident: incident})
+	b, err := json.Marshal(escalation.Member{Problem: t, Incident: incident})
 	if err != nil {
 		return stored{}
 	}
@@ -165,7 +165,7 @@ func storeOne(ctx context.Context, kv jetstream.KeyValue, t escalation.Trouble, 
 	return stored{revision: e.Revision(), member: &m}
 }
 
-// known says whether somebody has taken the concern in hand: the notice that
+// known says whether somebody has taken the alert in hand: the notice that
 // tells of it, or none when people know.
 func (w *Watchdog) known(ctx context.Context, kv jetstream.KeyValue, theirs map[string]*notice, s stored) (n *notice, known bool) {
 	if s.member == nil {
@@ -191,7 +191,7 @@ func (w *Watchdog) known(ctx context.Context, kv jetstream.KeyValue, theirs map[
 	return n.unlessTold(s.revision)
 }
 
-// unlessTold is the notice, or none when people know of the trouble at a revision.
+// unlessTold is the notice, or none when people know of the problem at a revision.
 func (n *notice) unlessTold(revision uint64) (*notice, bool) {
 	acked := n.incident.State == escalation.Acknowledged && revision <= n.incident.AckRevision
 	if revision <= n.incident.Told() || acked {
@@ -200,13 +200,13 @@ func (n *notice) unlessTold(revision uint64) (*notice, bool) {
 	return n, true
 }
 
-// add makes a concern part of the incident that the watchdog begins.
-func (w *Watchdog) add(n *notice, g *group, c concern, revision uint64) {
+// add makes a alert part of the incident that the watchdog begins.
+func (w *Watchdog) add(n *notice, g *group, c alert, revision uint64) {
 	if n.incident == nil {
-		n.incident = escalation.Begin(c.Trouble, g.policy, revision, time.Now())
+		n.incident = escalation.Begin(c.Problem, g.policy, revision, time.Now())
 		n.incident.Scope = g.scope
 	} else {
-		n.incident.Add(c.Trouble, max(revision, n.incident.Seen+1))
+		n.incident.Add(c.Problem, max(revision, n.incident.Seen+1))
 	}
 	n.members = append(n.members, c)
 }
@@ -297,17 +297,17 @@ func (w *Watchdog) sendOne(ctx context.Context, n *notice, number int, name stri
 }
 
 func (w *Watchdog) message(n *notice, number int) channel.Message {
-	troubles := make([]escalation.Trouble, len(n.members))
+	problems := make([]escalation.Problem, len(n.members))
 	for i, c := range n.members {
-		troubles[i] = c.Trouble
+		problems[i] = c.Problem
 	}
-	m := escalation.Notice{Incident: n.incident, Members: troubles, Step: number, Number: 1, Source: w.o.Source,
+	m := escalation.Notice{Incident: n.incident, Members: problems, Step: number, Number: 1, Source: w.o.Source,
 		Link: w.o.Link(n.incident.ID), Now: time.Now()}.Message()
 	m.ID, m.Try = n.id, n.try()
 	return m
 }
 
-// try is how often these concerns have been told, this time included.
+// try is how often these alerts have been told, this time included.
 func (n *notice) try() int {
 	most := 1
 	for _, c := range n.members {
@@ -353,7 +353,7 @@ func (w *Watchdog) save(ctx context.Context, n *notice) {
 	}
 }
 
-// recordTry puts a try on record, for each concern that the message tells of.
+// recordTry puts a try on record, for each alert that the message tells of.
 func (w *Watchdog) recordTry(ctx context.Context, n *notice, number int, name string, r channel.Result) {
 	named := n.members
 	if !r.Told() {

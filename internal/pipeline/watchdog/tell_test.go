@@ -40,7 +40,7 @@ func TestPeopleAreToldBeforeTheDeadlineWhileNoDispatcherAndNoEscalatorRuns(t *te
 		c, err := b.js.Consumer(t.Context(), streams.Escalations, streams.EscalatorConsumer)
 		return err == nil && c.CachedInfo().NumPending == 0 && c.CachedInfo().NumAckPending == 0 && c.CachedInfo().AckFloor.Stream > 0
 	})
-	b.eventually("the watchdog has forgotten it", func() bool { return d.debts.Load().Open == 0 && d.debts.Load().Untold == 0 })
+	b.eventually("the watchdog has forgotten it", func() bool { return d.outstanding.Load().Open == 0 && d.outstanding.Load().Untold == 0 })
 	if got := r.about(dead.ID); len(got) != 1 {
 		t.Errorf("told %d times: %+v", len(got), got)
 	}
@@ -75,7 +75,7 @@ func TestAnEscalatorThatRunsIsAskedAndTellsOnce(t *testing.T) {
 	if told[0].Actor == Actor {
 		t.Error("the watchdog told though the escalator runs")
 	}
-	b.eventually("it is known that people were told", func() bool { return d.debts.Load().PastDeadline == 1 && d.debts.Load().Untold == 0 })
+	b.eventually("it is known that people were told", func() bool { return d.outstanding.Load().PastDeadline == 1 && d.outstanding.Load().Untold == 0 })
 	if n := len(r.about(dead.ID)); n != 1 {
 		t.Errorf("told %d times", n)
 	}
@@ -107,7 +107,7 @@ func TestWhatNobodyToldOfIsToldAndCounted(t *testing.T) {
 			return record.EscalationAbout(r.ID) == id && r.Outcome == "delivered" && r.Actor == Actor
 		})
 	}
-	b.eventually("nothing is owed to people", func() bool { return d.debts.Load().Untold == 0 })
+	b.eventually("nothing is owed to people", func() bool { return d.outstanding.Load().Untold == 0 })
 	if n := len(r.about(settled.ID)); n != 0 {
 		t.Errorf("told %d times of what people knew", n)
 	}
@@ -129,8 +129,8 @@ func TestADeliveryThatGetsItsVerdictIsNobodysBusiness(t *testing.T) {
 	b.publish(o, delivered, o2)
 	dead := deadLetter(o2, now)
 	r.waitAbout(t, dead.ID)
-	if n := len(r.about(deadLetter(o, now).ID)); n != 0 || d.debts.Load().Open > 1 {
-		t.Errorf("told %d times of a delivery that was made; %+v", n, d.debts.Load())
+	if n := len(r.about(deadLetter(o, now).ID)); n != 0 || d.outstanding.Load().Open > 1 {
+		t.Errorf("told %d times of a delivery that was made; %+v", n, d.outstanding.Load())
 	}
 }
 
@@ -163,7 +163,7 @@ func TestAnotherWatchdogTakesOverWithinSecondsAndTellsOnce(t *testing.T) {
 	third := b.watchdog("third")
 	second.Stop(t)
 	b.eventually("the third one leads", third.Leading)
-	b.eventually("it has read LEDGER", func() bool { return third.debts.Load().PastDeadline == 1 })
+	b.eventually("it has read LEDGER", func() bool { return third.outstanding.Load().PastDeadline == 1 })
 	if got := r.about(dead.ID); len(got) != 1 || !got[0].at.Before(o.DeliverBy) {
 		t.Errorf("told %d times: %+v", len(got), got)
 	}

@@ -49,7 +49,7 @@ func (s *watcher) look(ctx context.Context) {
 	// than we did would be missing to us.
 	leading := s.w.Leading()
 	s.led = leading && (s.led || s.takeOver(bounded))
-	sight, err := Look(bounded, s.w.js, LookOptions{Partitions: s.w.o.Partitions})
+	snapshot, err := Look(bounded, s.w.js, LookOptions{Partitions: s.w.o.Partitions})
 	if err != nil {
 		if ctx.Err() == nil {
 			s.unseen(err)
@@ -60,23 +60,23 @@ func (s *watcher) look(ctx context.Context) {
 	if s.led {
 		s.ledAt = time.Now()
 	}
-	s.complete(bounded, &sight)
-	s.w.metrics.sight(sight)
-	s.act(ctx, Judge(sight, s.w.o.Limits))
+	s.complete(bounded, &snapshot)
+	s.w.metrics.snapshot(snapshot)
+	s.act(ctx, Judge(snapshot, s.w.o.Limits))
 }
 
 // complete adds what the server alone does not know.
-func (s *watcher) complete(ctx context.Context, sight *Sight) {
-	sight.Host = hostname()
-	sight.Policies = s.people(ctx)
-	sight.Endpoints = s.w.registry.Enabled()
-	sight.Unreadable = slices.Concat(s.w.registry.Unreadable(), s.w.channels.Unreadable(), s.w.policies.Unreadable())
-	seen := s.w.debts.Load()
-	sight.Debts, sight.Behind = seen.Debts, seen.behind
+func (s *watcher) complete(ctx context.Context, snapshot *Snapshot) {
+	snapshot.Host = hostname()
+	snapshot.Policies = s.people(ctx)
+	snapshot.Endpoints = s.w.registry.Enabled()
+	snapshot.Unreadable = slices.Concat(s.w.registry.Unreadable(), s.w.channels.Unreadable(), s.w.policies.Unreadable())
+	seen := s.w.outstanding.Load()
+	snapshot.Debts, snapshot.Behind = seen.Outstanding, seen.behind
 	if time.Since(s.jumpAt) < keepFinding {
-		sight.Jump = s.jump
+		snapshot.Jump = s.jump
 	}
-	s.marks = sight.recall(s.marks)
+	s.marks = snapshot.recall(s.marks)
 }
 
 // people counts the policies that can reach somebody; those that have not been

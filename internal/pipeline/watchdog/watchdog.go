@@ -94,18 +94,18 @@ type Watchdog struct {
 	registry *registry.View
 	metrics  *metrics
 
-	lease  atomic.Pointer[lease.Lease] // held, or nil
-	level  atomic.Bool                 // LEDGER has been read to its end once
-	alive  atomic.Bool                 // an escalator holds its lease
-	debts  atomic.Pointer[reading]     // as the reader last saw them
-	tasks  chan []task                 // from the reader to whoever does them
-	done   chan result                 // and back
-	alarms chan []change
+	lease       atomic.Pointer[lease.Lease] // held, or nil
+	level       atomic.Bool                 // LEDGER has been read to its end once
+	alive       atomic.Bool                 // an escalator holds its lease
+	outstanding atomic.Pointer[reading]     // as the reader last saw them
+	tasks       chan []task                 // from the reader to whoever does them
+	done        chan result                 // and back
+	alarms      chan []change
 }
 
 // reading is what the reader of LEDGER last saw.
 type reading struct {
-	Debts
+	Outstanding
 	behind time.Duration
 }
 
@@ -126,7 +126,7 @@ func New(o Options) (*Watchdog, error) {
 	w := &Watchdog{o: o, log: o.Log, js: js, pub: pub, metrics: newMetrics(o.Metrics),
 		channels: revision.NewView(js, channel.Registry(), o.Log), policies: revision.NewView(js, escalation.Policies(), o.Log),
 		registry: registry.NewView(js, o.Log), tasks: make(chan []task), done: make(chan result, maxTasks), alarms: make(chan []change, 1)}
-	w.debts.Store(&reading{})
+	w.outstanding.Store(&reading{})
 	return w, nil
 }
 

@@ -116,19 +116,19 @@ func (w *Watchdog) work(ctx context.Context) error {
 	}
 }
 
-// concern is a task with what is to be said.
-type concern struct {
+// alert is a task with what is to be said.
+type alert struct {
 	task
-	escalation.Trouble
+	escalation.Problem
 	overdue bool // there is no verdict on record
 }
 
 func (w *Watchdog) do(ctx context.Context, tasks []task) {
-	by := map[step][]concern{}
+	by := map[step][]alert{}
 	for _, t := range tasks {
-		c, err := w.concern(ctx, t)
+		c, err := w.alertOf(ctx, t)
 		switch {
-		case err == nil && t.step == tell && escalation.Choose(w.policies.All(), c.Trouble).Revision == 0:
+		case err == nil && t.step == tell && escalation.Choose(w.policies.All(), c.Problem).Revision == 0:
 			w.log.Error().Str("tenant", c.Tenant).Str("event_id", c.EventID).Str("endpoint_id", c.EndpointID).Str("reason", c.Reason).
 				Msg("watchdog.nobody_to_tell: no policy is for it; make one with: waybill escalation-policy create")
 			w.done <- result{key: t.key, step: t.step, later: true}
@@ -148,25 +148,25 @@ func (w *Watchdog) do(ctx context.Context, tasks []task) {
 	w.report(by[count], w.count(ctx, by[count]))
 }
 
-func (w *Watchdog) report(cs []concern, ok map[key]bool) {
+func (w *Watchdog) report(cs []alert, ok map[key]bool) {
 	for _, c := range cs {
 		w.done <- result{key: c.key, step: c.step, ok: ok[c.key]}
 	}
 }
 
-// concern reads what there is to say from the obligation's record.
-func (w *Watchdog) concern(ctx context.Context, t task) (concern, error) {
+// alert reads what there is to say from the obligation's record.
+func (w *Watchdog) alertOf(ctx context.Context, t task) (alert, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeBound)
 	defer cancel()
 	m, err := streams.ReadFrom(w.js, streams.Ledger).At(ctx, t.seq)
 	if err != nil {
-		return concern{}, err
+		return alert{}, err
 	}
 	r, err := record.Decode(m.Data)
 	if err != nil {
-		return concern{}, err
+		return alert{}, err
 	}
-	c := concern{task: t, Trouble: escalation.Of(r)}
+	c := alert{task: t, Problem: escalation.Of(r)}
 	if r.Kind == record.DeliveryOwed || r.Kind == record.Attempt {
 		c.overdue = true
 		c.ID, c.Kind = aboutDelivery(&r), record.DeliveryDeadLetter
@@ -182,7 +182,7 @@ const overdueReason = "deadline_exceeded"
 
 // handOver asks the escalator: for what it was never asked, or may have lost.
 // Of what it knows it tells nobody again.
-func (w *Watchdog) handOver(ctx context.Context, cs []concern) map[key]bool {
+func (w *Watchdog) handOver(ctx context.Context, cs []alert) map[key]bool {
 	var msgs []*nats.Msg
 	for _, c := range cs {
 		ask, err := c.Message()
@@ -206,7 +206,7 @@ func (w *Watchdog) handOver(ctx context.Context, cs []concern) map[key]bool {
 }
 
 // count puts on record that nobody was told within five minutes.
-func (w *Watchdog) count(ctx context.Context, cs []concern) map[key]bool {
+func (w *Watchdog) count(ctx context.Context, cs []alert) map[key]bool {
 	var msgs []*nats.Msg
 	for _, c := range cs {
 		r := record.Record{ID: record.WatchdogID(record.OperatorAction, actionNotTold, c.ID), Kind: record.OperatorAction, At: time.Now(),
@@ -229,8 +229,8 @@ func (w *Watchdog) count(ctx context.Context, cs []concern) map[key]bool {
 	return ok
 }
 
-// publish stores messages for concerns, all or none as far as is known.
-func (w *Watchdog) publish(ctx context.Context, cs []concern, msgs []*nats.Msg, action string) map[key]bool {
+// publish stores messages for alerts, all or none as far as is known.
+func (w *Watchdog) publish(ctx context.Context, cs []alert, msgs []*nats.Msg, action string) map[key]bool {
 	ok := map[key]bool{}
 	if len(msgs) == 0 {
 		return ok
@@ -248,8 +248,8 @@ func (w *Watchdog) publish(ctx context.Context, cs []concern, msgs []*nats.Msg, 
 	return ok
 }
 
-// escalationRecord is what all records of one concern have alike.
-func (w *Watchdog) escalationRecord(c concern, action string) record.Record {
+// escalationRecord is what all records of one alert have alike.
+func (w *Watchdog) escalationRecord(c alert, action string) record.Record {
 	detail := ""
 	if c.overdue {
 		detail = fmt.Sprintf("no verdict is on record (record %d of LEDGER)", c.seq)

@@ -18,7 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
-	"github.com/waybill-dev/waybill/internal/platform/counted"
+	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -240,7 +240,7 @@ func (t *Tracker) disable(ctx context.Context, e *registry.Endpoint, s *state) {
 	if json.Unmarshal(now.Value(), &have) != nil || have.FirstFailureAt.Before(e.EnabledAt) || t.o.Now().Sub(have.FirstFailureAt) < e.DisableAfter {
 		return
 	}
-	detail := fmt.Sprintf("no success since %s, %s failed", have.FirstFailureAt.UTC().Format(time.RFC3339), counted.Of(have.Failures, "attempt", "attempts"))
+	detail := fmt.Sprintf("no success since %s, %s failed", have.FirstFailureAt.UTC().Format(time.RFC3339), text.Count(have.Failures, "attempt", "attempts"))
 	err = t.o.Store.DisableUnchanged(ctx, e, outcome.ReasonSustainedFailure, detail)
 	if err != nil {
 		if !errors.Is(err, registry.ErrConflict) && !errors.Is(err, registry.ErrNotFound) {

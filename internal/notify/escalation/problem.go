@@ -24,7 +24,7 @@ const tellWithin = 5 * time.Minute
 
 // Trouble is one thing that people must be told of: a dead letter, an event
 // that was rejected, or an alarm of the watchdog. It holds nothing that a producer wrote but its ids.
-type Trouble struct {
+type Problem struct {
 	ID         string      `json:"id"`   // of the record that states it; also the message id in ESCALATIONS
 	Kind       record.Kind `json:"kind"` // record.DeliveryDeadLetter, record.EventRejected or, of an alarm, record.OperatorAction
 	Tenant     string      `json:"tenant"`
@@ -40,9 +40,9 @@ type Trouble struct {
 	At         time.Time   `json:"at"`
 }
 
-// Of gives the trouble that a record states.
-func Of(r record.Record) Trouble {
-	t := Trouble{ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, EventID: r.EventID, EventType: r.EventType, EndpointID: r.EndpointID,
+// Of gives the problem that a record states.
+func Of(r record.Record) Problem {
+	t := Problem{ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, EventID: r.EventID, EventType: r.EventType, EndpointID: r.EndpointID,
 		ReplayID: r.ReplayID, Reason: r.Reason, Attempts: r.Attempts, DeliverBy: r.DeliverBy, At: r.At.UTC()}
 	if r.Kind != record.EventRejected {
 		// Of a rejected event the detail may quote what its producer sent.
@@ -55,8 +55,8 @@ func Of(r record.Record) Trouble {
 }
 
 // Message asks for people to be told. It MUST be stored before what led to the
-// trouble is acknowledged: then a stage may die on any line.
-func (t Trouble) Message() (*nats.Msg, error) {
+// problem is acknowledged: then a stage may die on any line.
+func (t Problem) Message() (*nats.Msg, error) {
 	b, err := json.Marshal(t)
 	if err != nil {
 		return nil, fmt.Errorf("escalation of %s: %w", t.ID, err)
@@ -66,8 +66,8 @@ func (t Trouble) Message() (*nats.Msg, error) {
 
 // Decode reads a message of ESCALATIONS. Only our own stages write there, so an
 // error means that somebody else did.
-func Decode(b []byte) (Trouble, error) {
-	var t Trouble
+func Decode(b []byte) (Problem, error) {
+	var t Problem
 	if err := json.Unmarshal(b, &t); err != nil {
 		return t, fmt.Errorf("escalation: %w", err)
 	}
@@ -80,7 +80,7 @@ func Decode(b []byte) (Trouble, error) {
 
 // TellBy is when a person must have been told: at the deadline of the delivery,
 // but within five minutes of the failure at the latest.
-func (t Trouble) TellBy() time.Time {
+func (t Problem) TellBy() time.Time {
 	latest := t.At.Add(tellWithin)
 	if !t.DeliverBy.IsZero() && t.DeliverBy.Before(latest) {
 		return t.DeliverBy

@@ -18,9 +18,9 @@ const (
 	sayBound = 2 * time.Second
 )
 
-// speaker tells others how far ClickHouse has come: whoever watches the sink
+// positionReporter tells others how far ClickHouse has come: whoever watches the sink
 // needs no ClickHouse for it. What it says is never relied on to write.
-type speaker struct {
+type positionReporter struct {
 	sink *Sink
 	kv   jetstream.KeyValue // nil until it is found
 	said ledger.Position
@@ -28,7 +28,7 @@ type speaker struct {
 
 // say stores the position unless it is stored. It fails silently but for the
 // log: the next turn says it again.
-func (p *speaker) say(ctx context.Context, at ledger.Position) {
+func (p *positionReporter) say(ctx context.Context, at ledger.Position) {
 	if at == p.said || at.Next == 0 {
 		return
 	}

@@ -1,17 +1,12 @@
-// Package budget is how long a delivery may be attempted. It is pure, and shared
-// by whoever makes the attempts and whoever watches that they end in time: the
-// two must not differ in when that is.
-package budget
+package retry
 
-import (
-	"time"
+import "time"
 
-	"github.com/waybill-dev/waybill/internal/domain/retry"
-)
-
-// Budget is what a delivery may spend.
+// Budget is what a delivery may spend. It is pure, and shared by those who make the
+// attempts and those who watch that they end in time: the two must not differ in
+// when that is.
 type Budget struct {
-	Policy retry.Policy
+	Policy Policy
 
 	// FirstAt is when the delivery was owed: the windows start here, not at the
 	// first attempt, so that time spent in a queue counts.
@@ -29,12 +24,9 @@ type Budget struct {
 	EverResponded bool
 }
 
-// DefaultReserve returns the time kept for escalation, see retry.DefaultReserve.
-func DefaultReserve(window time.Duration) time.Duration { return retry.DefaultReserve(window) }
-
 // AttemptsUntil returns when attempts end: the earlier of DeliverBy less the
 // reserve, and FirstAt plus the policy's window. A budget without a deadline whose
-// policy bounds neither time nor number ends after retry.DefaultWindow: no
+// policy bounds neither time nor number ends after DefaultWindow: no
 // delivery is attempted for ever. The zero time means that only the number of
 // attempts bounds the budget.
 func AttemptsUntil(b Budget) time.Time {
