@@ -3,13 +3,11 @@ DURATION ?= 5m
 SEED ?= $(shell date +%s)
 # The endpoints of the widest event.
 WIDE ?= 50000
-# What CLAIMS may hold, such as 128KiB; empty: its own limit.
-CLAIMS ?=
 
 .PHONY: torture
 torture: engine ## Kill, freeze and cut off every part under load for DURATION (5m) with SEED, then check every promise
 	@echo "repeat with: make torture SEED=$(SEED) DURATION=$(DURATION)"
-	go test ./test/torture -count=1 -v -timeout 0 -run 'Torture|ManyEndpoints' -seed $(SEED) -duration $(DURATION) -wide $(WIDE) $(if $(CLAIMS),-claims $(CLAIMS))
+	go test ./test/torture -count=1 -v -timeout 0 -run 'Torture|ManyEndpoints' -seed $(SEED) -duration $(DURATION) -wide $(WIDE)
 
 .PHONY: false-alarms
 false-alarms: engine ## Ask doctor, ledger verify and audit completeness under load and restarts for DURATION (5m): nothing may be called wrong

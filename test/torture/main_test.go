@@ -25,13 +25,11 @@ var root = filepath.Join("..", "..")
 var options = struct {
 	seed     *uint64
 	duration *time.Duration
-	claims   *string
 	wide     *int
 	keep     *string
 }{
 	flag.Uint64("seed", 1, "seed of the chaos: which part is hurt next, how and for how long"),
 	flag.Duration("duration", 15*time.Second, "how long the chaos lasts"),
-	flag.String("claims", "", "most bytes that CLAIMS may hold, such as 128KiB, so that it forgets claims early (default: its own limit)"),
 	flag.Int("wide", 300, "how many endpoints the widest event is for"),
 	flag.String("keep", "", "directory for data and logs, kept after the run (default: the tests' temporary ones)"),
 }

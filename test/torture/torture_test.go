@@ -105,7 +105,6 @@ func TestTortureOfSeparateProcesses(t *testing.T) {
 }
 
 func torture(t *testing.T, s *system) {
-	s.fewClaims(t)
 	c := summon(s)
 	l := newLoad(s, c.owed)
 	chaos := newChaos(t, *options.seed, append(s.hurts, c.hurts()...))
@@ -123,23 +122,6 @@ func torture(t *testing.T, s *system) {
 	work.Wait()
 	s.rest()
 	verdict(t, s, c.log, l, chaos)
-}
-
-// fewClaims gives CLAIMS so little room that it forgets claims before their time,
-// if the run wants that.
-func (s *system) fewClaims(t *testing.T) {
-	t.Helper()
-	if *options.claims == "" {
-		return
-	}
-	to := s.where
-	if i := slices.Index(to, "--nats-url"); i >= 0 {
-		to = to[i : i+2]
-	}
-	out, err := command(t, append([]string{"streams", "limit", "CLAIMS", "--max-bytes", *options.claims, "--yes"}, to...)...)
-	if err != nil {
-		t.Fatalf("limiting CLAIMS: %v\n%s", err, out)
-	}
 }
 
 // verdict checks the invariants, and says what happened.
