@@ -56,7 +56,7 @@ func ImportRules() []ImportRule {
 
 		{Name: "envelope-is-plain", In: []string{"./pkg/..."}, Only: []string{"std", "./pkg/..."}, Tests: true,
 			Why: "receivers and producers build on it: it must bring nothing with it"},
-		{Name: "one-clickhouse-driver", In: []string{"any"}, NotIn: []string{"./internal/ledger/...", "./test/testkit"}, Never: []string{"github.com/ClickHouse/..."},
+		{Name: "one-clickhouse-driver", In: []string{"any"}, NotIn: []string{"./internal/ledger/...", "./test/testkit", "./bench/..."}, Never: []string{"github.com/ClickHouse/..."},
 			Why: "the schema, the inserts and the queries change together, in one place"},
 		{Name: "server-is-embedded-once", In: []string{"any"}, NotIn: []string{"./internal/app/allinone", "./test/testkit"}, Never: []string{"github.com/nats-io/nats-server/..."}, Tests: true,
 			Why: "a stage is a client and must stay a small, separate program"},

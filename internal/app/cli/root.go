@@ -1,6 +1,7 @@
-// Package cli is the waybill command: one file for each group of commands.
-// A command reads flags, calls internal/operator/control or internal/app/allinone, and
-// prints; it decides nothing.
+// Package cli is the waybill command: one file for each group of commands. A
+// command reads flags, asks the package that does the work (control for what
+// operators do, allinone for a whole deployment, those of the ledger for audits
+// and proofs), and prints.
 package cli
 
 import (
