@@ -118,7 +118,8 @@ func (f *doctorFlags) examine(ctx context.Context) ([]watchdog.Check, error) {
 	sync, unseen := f.sync(ctx)
 	checks := watchdog.Examine(ctx, watchdog.ExamineOptions{JS: js, Partitions: f.partitionsOf(ctx, js), Sync: sync, ReadFor: f.readFor})
 	checks = append(checks, unseen...)
-	for _, look := range []func(context.Context) []watchdog.Check{f.readiness, f.custody, f.contents} {
+	onRecord := func(ctx context.Context) []watchdog.Check { return f.onRecord(ctx, js) }
+	for _, look := range []func(context.Context) []watchdog.Check{f.readiness, f.custody, f.contents, onRecord} {
 		bounded, cancel := context.WithTimeout(ctx, checkBound)
 		checks = append(checks, look(bounded)...)
 		cancel()
