@@ -168,7 +168,13 @@ func (d *deployment) end(signals ...syscall.Signal) int {
 // waybill runs a command and returns its exit status.
 func waybill(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startBound)
+	return waybillWithin(t, startBound, stdin, args...)
+}
+
+// waybillWithin is waybill for a command that may take longer than others.
+func waybillWithin(t *testing.T, bound time.Duration, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
 	c := exec.CommandContext(ctx, filepath.Join(programs, "waybill"), args...)
 	var out, errs bytes.Buffer
