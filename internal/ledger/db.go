@@ -75,7 +75,8 @@ func New(dsn string) (*DB, error) {
 		return nil, fmt.Errorf("ClickHouse DSN %q: %w", redact(dsn), err)
 	}
 	columns := stored()
-	return &DB{conn: patient{conn}, options: *o, columns: columns, insert: insertStatement(columns), windowRecords: windowRecords}, nil
+	return &DB{conn: patient{conn}, options: *o, columns: columns, insert: insertStatement(columns),
+		windowRecords: windowRecords}, nil
 }
 
 // Open is New, and makes sure that the server answers and has the schema of
@@ -113,10 +114,12 @@ func (db *DB) explain(doing string, err error) error {
 	if errors.As(err, &e) {
 		switch e.Code {
 		case 81, 60: // UNKNOWN_DATABASE, UNKNOWN_TABLE
-			return fmt.Errorf("%s: ClickHouse at %s has no ledger in database %q (%s); create it with: waybill ledger migrate: %w",
+			return fmt.Errorf("%s: ClickHouse at %s has no ledger in database %q (%s); create it with: waybill ledger "+
+				"migrate: %w",
 				doing, where, db.Database(), firstLine(e.Message), ErrNoSchema)
 		case 516, 192, 193: // AUTHENTICATION_FAILED, UNKNOWN_USER, WRONG_PASSWORD
-			return fmt.Errorf("%s: ClickHouse at %s refuses user %q; check user and password in the DSN: %w", doing, where, db.options.Auth.Username, err)
+			return fmt.Errorf("%s: ClickHouse at %s refuses user %q; check user and password in the DSN: %w", doing, where,
+				db.options.Auth.Username, err)
 		case 497: // ACCESS_DENIED
 			return fmt.Errorf("%s: ClickHouse at %s: user %q lacks a grant: %w", doing, where, db.options.Auth.Username, err)
 		case 159, 202, 210, 241, 242, 243, 252, 236, 394, 425: // timeouts, limits, memory, read only, disk, too many parts, aborted
@@ -125,7 +128,8 @@ func (db *DB) explain(doing string, err error) error {
 		return fmt.Errorf("%s: ClickHouse at %s: %w", doing, where, err)
 	}
 	if isTransport(err) {
-		return fmt.Errorf("%s: cannot reach ClickHouse at %s; check that it runs and that the DSN is right: %w: %w", doing, where, ErrUnavailable, err)
+		return fmt.Errorf("%s: cannot reach ClickHouse at %s; check that it runs and that the DSN is right: %w: %w", doing,
+			where, ErrUnavailable, err)
 	}
 	return fmt.Errorf("%s: ClickHouse at %s: %w", doing, where, err)
 }

@@ -28,7 +28,8 @@ func (p patient) QueryRow(ctx context.Context, query string, args ...any) driver
 	return p.Conn.QueryRow(withoutFarDeadline(ctx), query, args...)
 }
 
-func (p patient) PrepareBatch(ctx context.Context, query string, opts ...driver.PrepareBatchOption) (driver.Batch, error) {
+func (p patient) PrepareBatch(ctx context.Context, query string, opts ...driver.PrepareBatchOption) (driver.Batch,
+	error) {
 	return p.Conn.PrepareBatch(withoutFarDeadline(ctx), query, opts...)
 }
 

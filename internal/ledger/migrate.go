@@ -82,7 +82,8 @@ func (db *DB) Migrate(ctx context.Context) error {
 func (db *DB) explainMigrate(v Versions, err error) error {
 	var e *clickhouse.Exception
 	if errors.As(err, &e) && e.Code == 497 { // ACCESS_DENIED
-		return fmt.Errorf("database %q has schema version %d, this program needs %d, and user %q may not change it; as a user who may, run: waybill ledger migrate --clickhouse DSN: %w: %w",
+		return fmt.Errorf("database %q has schema version %d, this program needs %d, and user %q may not change it; as a "+
+			"user who may, run: waybill ledger migrate --clickhouse DSN: %w: %w",
 			db.Database(), v.Applied, v.Known, db.options.Auth.Username, ErrNoSchema, err)
 	}
 	return err
@@ -134,7 +135,8 @@ const (
 func (db *DB) apply(ctx context.Context, m migration) error {
 	for try := 1; ; try++ {
 		doing, err := db.statements(ctx, m)
-		if e := new(clickhouse.Exception); try == migrateTries || !errors.As(err, &e) || !slices.Contains(replacedMeanwhile, e.Code) {
+		if e := new(clickhouse.Exception); try == migrateTries || !errors.As(err, &e) ||
+			!slices.Contains(replacedMeanwhile, e.Code) {
 			return db.explain(doing, err)
 		}
 		select {
@@ -169,7 +171,8 @@ func (db *DB) Schema(ctx context.Context) (Versions, error) {
 	}
 	v := Versions{Known: len(all)}
 	var applied uint32
-	err = db.explain("reading schema_versions", db.conn.QueryRow(ctx, "SELECT max(version) FROM schema_versions").Scan(&applied))
+	err = db.explain("reading schema_versions",
+		db.conn.QueryRow(ctx, "SELECT max(version) FROM schema_versions").Scan(&applied))
 	if err != nil {
 		return v, err
 	}
@@ -188,7 +191,8 @@ func (db *DB) CheckSchema(ctx context.Context) error {
 		return err
 	}
 	if v.Applied < v.Known {
-		return oldSchema(fmt.Sprintf("database %q has schema version %d, this program needs %d; mend it with: waybill ledger migrate", db.Database(), v.Applied, v.Known))
+		return oldSchema(fmt.Sprintf("database %q has schema version %d, this program needs %d; mend it with: waybill "+
+			"ledger migrate", db.Database(), v.Applied, v.Known))
 	}
 	return nil
 }
@@ -203,7 +207,8 @@ func (db *DB) exec(ctx context.Context, doing, statement string) error {
 func (db *DB) madeNow(ctx context.Context) (made bool) {
 	err := db.outside(func(conn driver.Conn) error {
 		var n uint64
-		if err := conn.QueryRow(ctx, "SELECT count() FROM system.databases WHERE name = ?", db.Database()).Scan(&n); err != nil || n > 0 {
+		if err := conn.QueryRow(ctx, "SELECT count() FROM system.databases WHERE name = ?",
+			db.Database()).Scan(&n); err != nil || n > 0 {
 			return err
 		}
 		made = true

@@ -23,7 +23,8 @@ func TestARegistryThatIsPoorerThanTheLedgerIsNamed(t *testing.T) {
 	d.do("", &deleted, "endpoint", "create", "--tenant", "acme", "--url", "http://127.0.0.1:9/b", "--types", "order.*")
 	var gone any
 	d.do("", &gone, "endpoint", "delete", deleted.ID, "--reason", "test", "--yes")
-	changes := "SELECT countIf(action = 'deleted') = 1 AND count() >= 3 FROM records WHERE kind = '" + string(record.EndpointChanged) + "'"
+	changes := "SELECT countIf(action = 'deleted') = 1 AND count() >= 3 FROM records WHERE kind = '" +
+		string(record.EndpointChanged) + "'"
 	await(t, "the changes on record", func() bool { return d.query(changes) == "1" })
 	doctor := func() string {
 		_, out, errs := waybill(t, "", "doctor", "--data", d.dir)

@@ -23,10 +23,12 @@ owed = delivered + dead-lettered + cancelled + pending, and name each delivery t
 is not as a whole ledger has it, and what is missing. With --nats-url, also compare
 the stream LEDGER with ClickHouse, record for record, as far as LEDGER goes back.
 Exit status 1 when something does not match.`,
-		Example: "  waybill audit completeness --from 2026-10-01 --to 2026-11-01\n  waybill audit completeness --nats-url nats://nats:4222 --clickhouse clickhouse://auditor@ch:9000",
-		Args:    process.NoArgs}
+		Example: "  waybill audit completeness --from 2026-10-01 --to 2026-11-01\n  waybill audit completeness --nats-url " +
+			"nats://nats:4222 --clickhouse clickhouse://auditor@ch:9000",
+		Args: process.NoArgs}
 	q.bind(c.Flags(), "accepted")
-	c.Flags().DurationVar(&patience, "sink-wait", 15*time.Second, "where NATS is known: how long the sink gets to write what LEDGER holds")
+	c.Flags().DurationVar(&patience, "sink-wait", 15*time.Second,
+		"where NATS is known: how long the sink gets to write what LEDGER holds")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := q.check(time.Now()); err != nil {
 			return err
@@ -43,7 +45,8 @@ Exit status 1 when something does not match.`,
 				return err
 			}
 			if !answer.Balanced {
-				return fmt.Errorf("the ledger is not complete: %s; each is named in the answer", text.Count(uint64(len(answer.Mismatches))+answer.More, "mismatch", "mismatches"))
+				return fmt.Errorf("the ledger is not complete: %s; each is named in the answer",
+					text.Count(uint64(len(answer.Mismatches))+answer.More, "mismatch", "mismatches"))
 			}
 			return nil
 		})
@@ -54,7 +57,8 @@ Exit status 1 when something does not match.`,
 // complete asks everything at one settled position: the streams first, which say
 // what ClickHouse must have by now, then ClickHouse, then, about what that had,
 // the streams again.
-func (q *question) complete(ctx context.Context, db *ledger.DB, patience time.Duration) (none audit.Completeness, err error) {
+func (q *question) complete(ctx context.Context, db *ledger.DB, patience time.Duration) (none audit.Completeness,
+	err error) {
 	side, err := q.openStreams(ctx, db, patience)
 	if err != nil {
 		return none, err
@@ -91,7 +95,8 @@ func (q *question) complete(ctx context.Context, db *ledger.DB, patience time.Du
 	}
 	if side.nc == nil {
 		answer := audit.NewCompleteness(q.filter, events, rows, mismatches, more, nil)
-		answer.Notes = append(answer.Notes, "Not compared with LEDGER, EVENTS and CLAIMS: where NATS is was not said (--nats-url).")
+		answer.Notes = append(answer.Notes, "Not compared with LEDGER, EVENTS and CLAIMS: where NATS is was not said "+
+			"(--nats-url).")
 		return answer, noteRetired(ctx, db, &answer)
 	}
 	found, compared, err := side.compareLedger(ctx, db)

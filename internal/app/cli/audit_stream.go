@@ -65,7 +65,8 @@ func (q *question) openStreams(ctx context.Context, db *ledger.DB, patience time
 }
 
 // compareLedger compares every record that LEDGER still holds with ClickHouse.
-func (s *streamSide) compareLedger(ctx context.Context, db *ledger.DB) (found []audit.Mismatch, sum audit.Compared, err error) {
+func (s *streamSide) compareLedger(ctx context.Context, db *ledger.DB) (found []audit.Mismatch, sum audit.Compared,
+	err error) {
 	stream, err := s.js.Stream(ctx, streams.Ledger)
 	if err != nil {
 		return nil, sum, fmt.Errorf("stream %s: %w; make it with: waybill streams apply", streams.Ledger, err)
@@ -111,7 +112,8 @@ func (s *streamSide) compareLedger(ctx context.Context, db *ledger.DB) (found []
 	return found, sum, nil
 }
 
-func compareBatchWith(ctx context.Context, db *ledger.DB, batch []audit.Stated, epoch int64, from, to uint64, sum *audit.Compared) ([]audit.Mismatch, error) {
+func compareBatchWith(ctx context.Context, db *ledger.DB, batch []audit.Stated, epoch int64, from, to uint64,
+	sum *audit.Compared) ([]audit.Mismatch, error) {
 	rows, err := db.AuditStored(ctx, epoch, from, to)
 	if err != nil {
 		return nil, err
@@ -131,14 +133,16 @@ func compareBatchWith(ctx context.Context, db *ledger.DB, batch []audit.Stated, 
 			sum.Restated++
 			continue
 		}
-		found = append(found, audit.Mismatch{Tenant: m.Tenant, EventID: m.EventID, EndpointID: m.EndpointID, What: audit.NotInClickHouse,
+		found = append(found, audit.Mismatch{Tenant: m.Tenant, EventID: m.EventID, EndpointID: m.EndpointID,
+			What:   audit.NotInClickHouse,
 			Detail: fmt.Sprintf("message %d of LEDGER, %s %q", m.Seq, m.Kind, m.ID)})
 	}
 	return found, nil
 }
 
 // readStated reads on until a batch is full or last was read.
-func readStated(ctx context.Context, it jetstream.MessagesContext, leader streams.Reader, last uint64) ([]audit.Stated, error) {
+func readStated(ctx context.Context, it jetstream.MessagesContext, leader streams.Reader, last uint64) ([]audit.Stated,
+	error) {
 	var out []audit.Stated
 	for len(out) < compareBatch {
 		once, cancel := context.WithTimeout(ctx, nextMessage)

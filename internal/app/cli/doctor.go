@@ -59,8 +59,10 @@ docs/watchdog.md explains each code.`,
 	}
 	f.target.bind(c.Flags())
 	f.out.bind(c.Flags())
-	c.Flags().IntVar(&f.partitions, "partitions", 0, "partitions of DELIVERIES and RETRY (default: as many as the server has, or 1)")
-	c.Flags().StringVar(&f.monitor, "nats-monitor", "", "address of the NATS server's monitoring, to see how it syncs (default: as waybill up says)")
+	c.Flags().IntVar(&f.partitions, "partitions", 0,
+		"partitions of DELIVERIES and RETRY (default: as many as the server has, or 1)")
+	c.Flags().StringVar(&f.monitor, "nats-monitor", "",
+		"address of the NATS server's monitoring, to see how it syncs (default: as waybill up says)")
 	c.Flags().DurationVar(&f.readFor, "read-for", time.Minute, "longest time to read LEDGER for what is owed")
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c.Context(), s) }
 	return c
@@ -89,7 +91,8 @@ func (f *doctorFlags) run(ctx context.Context, s stdio) error {
 		}
 	}
 	if wrong > 0 {
-		return fmt.Errorf("%d of %s wrong; what to do stands beside each", wrong, text.Count(len(checks), "check is", "checks are"))
+		return fmt.Errorf("%d of %s wrong; what to do stands beside each", wrong,
+			text.Count(len(checks), "check is", "checks are"))
 	}
 	return nil
 }
@@ -101,7 +104,8 @@ func (f *doctorFlags) check() error {
 	if f.readFor <= 0 {
 		return process.Usagef("--read-for %s: want more than 0s", f.readFor)
 	}
-	if u, err := url.Parse(f.monitor); f.monitor != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+	if u, err := url.Parse(f.monitor); f.monitor != "" &&
+		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		return process.Usagef("--nats-monitor %q: want an address such as http://127.0.0.1:8222", f.monitor)
 	}
 	return f.out.check()
@@ -116,7 +120,8 @@ func (f *doctorFlags) examine(ctx context.Context) ([]watchdog.Check, error) {
 	ctx, cancel := context.WithTimeout(ctx, doctorBound+f.readFor)
 	defer cancel()
 	sync, unseen := f.sync(ctx)
-	checks := watchdog.Examine(ctx, watchdog.ExamineOptions{JS: js, Partitions: f.partitionsOf(ctx, js), Sync: sync, ReadFor: f.readFor})
+	checks := watchdog.Examine(ctx, watchdog.ExamineOptions{JS: js, Partitions: f.partitionsOf(ctx, js), Sync: sync,
+		ReadFor: f.readFor})
 	checks = append(checks, unseen...)
 	onRecord := func(ctx context.Context) []watchdog.Check { return f.onRecord(ctx, js) }
 	for _, look := range []func(context.Context) []watchdog.Check{f.readiness, f.custody, f.contents, onRecord} {
@@ -157,7 +162,8 @@ func (f *doctorFlags) readiness(ctx context.Context) []watchdog.Check {
 		answer = err.Error()
 	}
 	if answer != "" {
-		c = watchdog.Check{Name: c.Name, State: watchdog.IsWrong, Code: "not_ready", Detail: answer, Next: "docs/operations.md, A program is not ready"}
+		c = watchdog.Check{Name: c.Name, State: watchdog.IsWrong, Code: "not_ready", Detail: answer,
+			Next: "docs/operations.md, A program is not ready"}
 	}
 	return []watchdog.Check{c}
 }
@@ -192,18 +198,21 @@ func (f *doctorFlags) custody(ctx context.Context) []watchdog.Check {
 	found, err := db.Weaknesses(ctx)
 	switch {
 	case errors.Is(err, ledger.ErrUnavailable):
-		return []watchdog.Check{{Name: name, State: watchdog.IsWrong, Code: "ledger_not_seen", Detail: "ClickHouse does not answer: " + err.Error(),
-			Next: "see that ClickHouse runs, and its log; LEDGER keeps the records meanwhile, and deliveries go on"}}
+		return []watchdog.Check{{Name: name, State: watchdog.IsWrong, Code: "ledger_not_seen",
+			Detail: "ClickHouse does not answer: " + err.Error(),
+			Next:   "see that ClickHouse runs, and its log; LEDGER keeps the records meanwhile, and deliveries go on"}}
 	case err != nil:
 		return []watchdog.Check{{Name: name, State: watchdog.Warned, Code: "ledger_not_seen", Detail: err.Error(),
 			Next: "ask as the auditor: --clickhouse clickhouse://auditor:PASSWORD@host:9000/waybill"}}
 	}
 	if len(found) == 0 {
-		return []watchdog.Check{{Name: name, State: watchdog.OK, Detail: "nobody but who must may change a record, and nobody did"}}
+		return []watchdog.Check{{Name: name, State: watchdog.OK,
+			Detail: "nobody but who must may change a record, and nobody did"}}
 	}
 	var out []watchdog.Check
 	for _, w := range found {
-		out = append(out, watchdog.Check{Name: name, State: watchdog.IsWrong, Code: watchdog.Code(w.Code), Detail: w.Detail, Next: w.Next})
+		out = append(out, watchdog.Check{Name: name, State: watchdog.IsWrong, Code: watchdog.Code(w.Code), Detail: w.Detail,
+			Next: w.Next})
 	}
 	return out
 }
@@ -220,7 +229,8 @@ func (f *doctorFlags) sync(ctx context.Context) (string, []watchdog.Check) {
 	sync, err := askSync(ctx, f.monitor)
 	if err != nil {
 		return "", []watchdog.Check{{Name: "NATS monitoring", State: watchdog.IsWrong, Code: watchdog.NotAnswering,
-			Detail: "it does not answer: " + err.Error(), Next: "give the address where it does: --nats-monitor http://127.0.0.1:8222"}}
+			Detail: "it does not answer: " + err.Error(),
+			Next:   "give the address where it does: --nats-monitor http://127.0.0.1:8222"}}
 	}
 	return sync, nil
 }

@@ -38,11 +38,13 @@ func (f *doctorFlags) contents(ctx context.Context) []watchdog.Check {
 	case err != nil:
 		return nil
 	case len(found) == 0:
-		return []watchdog.Check{{Name: name, State: watchdog.OK, Detail: "one event under each id that came in during the last day"}}
+		return []watchdog.Check{{Name: name, State: watchdog.OK,
+			Detail: "one event under each id that came in during the last day"}}
 	}
 	first := found[0]
 	return []watchdog.Check{{Name: name, State: watchdog.IsWrong, Code: codeTwoContents,
 		Detail: fmt.Sprintf("%s of the last day with different events under it; the first is %s of tenant %s: %s",
 			text.Count(more+1, "id", "ids"), first.EventID, first.Tenant, first.Detail),
-		Next: fmt.Sprintf("waybill event show %s --tenant %s; tell the receivers which event is meant, and publish the other under an id of its own; all of them: waybill audit completeness", first.EventID, first.Tenant)}}
+		Next: fmt.Sprintf("waybill event show %s --tenant %s; tell the receivers which event is meant, and publish the "+
+			"other under an id of its own; all of them: waybill audit completeness", first.EventID, first.Tenant)}}
 }

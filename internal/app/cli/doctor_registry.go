@@ -43,12 +43,14 @@ func (f *doctorFlags) onRecord(ctx context.Context, js jetstream.JetStream) []wa
 	}
 	lost := slices.DeleteFunc(recorded, func(id string) bool { return kept[id] })
 	if len(lost) == 0 {
-		return []watchdog.Check{{Name: name, State: watchdog.OK, Detail: "every endpoint that is on record is in the registry"}}
+		return []watchdog.Check{{Name: name, State: watchdog.OK,
+			Detail: "every endpoint that is on record is in the registry"}}
 	}
 	return []watchdog.Check{{Name: name, State: watchdog.IsWrong, Code: codeRegistryLost,
 		Detail: fmt.Sprintf("the registry lacks %s that the ledger has on record, such as %s: their events match nobody",
 			text.Count(len(lost), "endpoint", "endpoints"), lost[0]),
-		Next: "was the NATS server made anew? Bring its streams back from the backup (docs/backup.md), or make the endpoints anew: " +
+		Next: "was the NATS server made anew? Bring its streams back from the backup (docs/backup.md), or make the " +
+			"endpoints anew: " +
 			"waybill audit controls shows how each was set"}}
 }
 

@@ -29,7 +29,8 @@ func TestDoctorSaysWhatIsNotReady(t *testing.T) {
 func TestDoctorSaysThatClickHouseDoesNotAnswer(t *testing.T) {
 	f := doctorFlags{target: target{natsURL: "nats://127.0.0.1:1", clickhouse: "clickhouse://127.0.0.1:1/waybill"}}
 	got := f.custody(t.Context())
-	if len(got) != 1 || got[0].State != watchdog.IsWrong || !strings.HasPrefix(got[0].Detail, "ClickHouse does not answer") || strings.Contains(got[0].Next, "auditor") {
+	if len(got) != 1 || got[0].State != watchdog.IsWrong ||
+		!strings.HasPrefix(got[0].Detail, "ClickHouse does not answer") || strings.Contains(got[0].Next, "auditor") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -55,7 +55,8 @@ With --strict, a sure warning makes the exit status 1.`,
 	}
 	f.target.bind(c.Flags())
 	f.out.bind(c.Flags())
-	c.Flags().StringVar(&f.sample, "sample", "", "look at this payload, a JSON file or - for standard input, instead of EVENTS")
+	c.Flags().StringVar(&f.sample, "sample", "",
+		"look at this payload, a JSON file or - for standard input, instead of EVENTS")
 	c.Flags().StringVar(&f.tenant, "tenant", "", "events of this tenant only")
 	c.Flags().IntVar(&f.events, "events", 200, "how many of the newest messages of EVENTS to read")
 	c.Flags().BoolVar(&f.strict, "strict", false, "exit with 1 when a warning is sure")
@@ -119,7 +120,8 @@ func (f *lintFlags) lookAtEvents(ctx context.Context, l *payloadlint.Lint, patte
 	if n := uint64(f.events); last >= first+n {
 		start = last - n + 1
 	}
-	consumer, err := js.OrderedConsumer(ctx, streams.Events, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: start})
+	consumer, err := js.OrderedConsumer(ctx, streams.Events,
+		jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: start})
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", streams.Events, err)
 	}
@@ -137,7 +139,8 @@ func (f *lintFlags) lookAtEvents(ctx context.Context, l *payloadlint.Lint, patte
 		if _, refused := eventlog.Refused(m.Headers()); refused {
 			continue
 		}
-		if err != nil || f.tenant != "" && tenant != f.tenant || !subscription.Match(pattern, eventType) || eventType == control.TestType {
+		if err != nil || f.tenant != "" && tenant != f.tenant || !subscription.Match(pattern, eventType) ||
+			eventType == control.TestType {
 			continue
 		}
 		if e, err := envelope.Parse(m.Data()); err == nil { // what is no event is on record as rejected
@@ -161,7 +164,8 @@ func (f *lintFlags) report(s stdio, l *payloadlint.Lint) error {
 		return err
 	}
 	if f.strict && sure > 0 {
-		return errors.New(text.Count(sure, "place carries", "places carry") + " personal data or secrets; send references instead, or run without --strict")
+		return errors.New(text.Count(sure, "place carries", "places carry") +
+			" personal data or secrets; send references instead, or run without --strict")
 	}
 	return nil
 }
@@ -181,7 +185,9 @@ func (f *lintFlags) print(s stdio, r lintReport) error {
 		t.note(w.Advice)
 	}
 	if r.Looked == 0 {
-		return t.show(s, f.out, "no event was looked at: there is none of this type and tenant among the newest in EVENTS; check the name, or ask with a higher --events")
+		return t.show(s, f.out, "no event was looked at: there is none of this type and tenant among the newest in "+
+			"EVENTS; check the name, or ask with a higher --events")
 	}
-	return t.show(s, f.out, text.Count(r.Looked, "event", "events")+" looked at: nothing that looks like personal data or secrets")
+	return t.show(s, f.out, text.Count(r.Looked, "event", "events")+
+		" looked at: nothing that looks like personal data or secrets")
 }

@@ -59,18 +59,21 @@ func ledgerCheckpointShow(s stdio) *cobra.Command {
 		Long: `Show the latest checkpoint: a signed statement of the ledger's size and of the
 Merkle root over its records, with who cosigned it. --out keeps the signed note
 in a file, for: waybill ledger verify --checkpoint`,
-		Example: "  waybill ledger checkpoint show\n  waybill ledger checkpoint show --out monday.txt\n  waybill ledger checkpoint show -o json | jq -r .note",
+		Example: "  waybill ledger checkpoint show\n  waybill ledger checkpoint show --out monday.txt\n  waybill ledger " +
+			"checkpoint show -o json | jq -r .note",
 	}
 	t.bind(c.Flags())
 	out.bind(c.Flags())
-	c.Flags().StringVar(&path, "out", "", "file to write the signed note to, with its cosignatures, for its owner alone; - prints the note and nothing else (default: none)")
+	c.Flags().StringVar(&path, "out", "", "file to write the signed note to, with its cosignatures, for its owner "+
+		"alone; - prints the note and nothing else (default: none)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		list, err := readCheckpoints(c.Context(), &t, out, 1)
 		if err != nil {
 			return err
 		}
 		if len(list) == 0 {
-			return errors.New("no checkpoint is signed yet: the first one follows the first records within seconds; if it does not, see: waybill ledger key show")
+			return errors.New("no checkpoint is signed yet: the first one follows the first records within seconds; if it " +
+				"does not, see: waybill ledger key show")
 		}
 		if path != "" {
 			if wrote, err := writeFile(s.out, "out", path, []byte(list[0].cosigned)); err != nil || !wrote {
@@ -115,7 +118,8 @@ func ledgerCheckpointList(s stdio) *cobra.Command {
 		table := table{header: []string{"SIZE", "SIGNED", "ROOT", "WITNESSES", "TIMESTAMPS"},
 			wide: []string{"TIMESTAMPS", "WITNESSES"}}
 		for _, c := range list {
-			table.add(fmt.Sprint(c.Size), moment(c.At), c.Root.String(), fmt.Sprint(c.count(ledger.WitnessSignature)), fmt.Sprint(c.count(ledger.TimestampSignature)))
+			table.add(fmt.Sprint(c.Size), moment(c.At), c.Root.String(), fmt.Sprint(c.count(ledger.WitnessSignature)),
+				fmt.Sprint(c.count(ledger.TimestampSignature)))
 		}
 		return table.show(s, out, "no checkpoint is signed yet")
 	}
@@ -143,7 +147,8 @@ func readCheckpoints(ctx context.Context, t *target, out format, limit int) (lis
 			}
 		}
 		for _, c := range all {
-			list = append(list, checkpointView{c, append([]signatureView{}, of[c.Size]...), checkpoint.AddSignatures(c.Note, lines[c.Size])})
+			list = append(list, checkpointView{c, append([]signatureView{}, of[c.Size]...),
+				checkpoint.AddSignatures(c.Note, lines[c.Size])})
 		}
 		return nil
 	})

@@ -23,7 +23,8 @@ const (
 )
 
 // withKeeper runs do against ClickHouse, as one who has a role there, and LEDGER.
-func (t *target) withKeeper(ctx context.Context, role string, patience time.Duration, do func(context.Context, *custody.Keeper) error) error {
+func (t *target) withKeeper(ctx context.Context, role string, patience time.Duration,
+	do func(context.Context, *custody.Keeper) error) error {
 	db, err := t.openAs(role)
 	if err != nil {
 		return err
@@ -67,9 +68,11 @@ can be verified. Interrupted, run it again. docs/custody.md says more.`,
 	}
 	f.target.bind(c.Flags())
 	f.out.bind(c.Flags())
-	c.Flags().StringVar(&f.olderThan, "older-than", "7y", "months that ended longer ago than this: years (7y) or months (84m)")
+	c.Flags().StringVar(&f.olderThan, "older-than", "7y",
+		"months that ended longer ago than this: years (7y) or months (84m)")
 	c.Flags().StringVar(&f.before, "before", "", "months before this one instead, such as 2019-01")
-	c.Flags().BoolVar(&f.underSix, "allow-under-six-years", false, "also what is younger than six years, which required documentation must be kept for")
+	c.Flags().BoolVar(&f.underSix, "allow-under-six-years", false,
+		"also what is younger than six years, which required documentation must be kept for")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "drop nothing (the default without --confirm)")
 	c.Flags().BoolVar(&f.really, "confirm", false, "really drop them; needs --actor and --reason")
 	c.Flags().StringVar(&f.actor, "actor", "", "who does this, for the record")
@@ -126,7 +129,8 @@ func retireCutoff(olderThan, before string, underSix bool, now time.Time) (time.
 		cutoff = now.UTC().AddDate(0, -n, 0)
 	}
 	if cutoff.After(now.UTC().AddDate(-leastYears, 0, 0)) && !underSix {
-		return cutoff, process.Usagef("records younger than %d years would go, and required documentation must be kept that long (45 CFR 164.316); choose an earlier time, or say --allow-under-six-years", leastYears)
+		return cutoff, process.Usagef("records younger than %d years would go, and required documentation must be kept "+
+			"that long (45 CFR 164.316); choose an earlier time, or say --allow-under-six-years", leastYears)
 	}
 	if cutoff.After(now) {
 		return cutoff, process.Usagef("--before %q: want a month that is over", before)

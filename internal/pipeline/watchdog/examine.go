@@ -73,8 +73,10 @@ func Examine(ctx context.Context, o ExamineOptions) []Check {
 	})
 	snapshot, err := Look(ctx, o.JS, LookOptions{Partitions: o.Partitions, Patience: electionPatience})
 	if err != nil {
-		return []Check{{Name: "JetStream", State: IsWrong, Code: NATSUnreachable, Detail: "it does not answer: " + err.Error(),
-			Next: "see that most of the NATS servers run and that their JetStream is on: their logs, and docs/operations.md, A stream has no leader"}}
+		return []Check{{Name: "JetStream", State: IsWrong, Code: NATSUnreachable,
+			Detail: "it does not answer: " + err.Error(),
+			Next: "see that most of the NATS servers run and that their JetStream is on: their logs, and docs/operations.md, " +
+				"A stream has no leader"}}
 	}
 	snapshot.recall(marks)
 	snapshot.Host = hostname()
@@ -117,7 +119,8 @@ func Examine(ctx context.Context, o ExamineOptions) []Check {
 // registryFindings says what of the registry could not be read.
 func registryFindings(silent []Silence) (out []Finding) {
 	for _, q := range silent {
-		f := Finding{NotAnswering, Wrong, q.What, "it does not answer: " + q.Err.Error(), "see that every NATS server runs, and their logs"}
+		f := Finding{NotAnswering, Wrong, q.What, "it does not answer: " + q.Err.Error(),
+			"see that every NATS server runs, and their logs"}
 		if q.Stream != "" {
 			f.Code, f.Next = RegistryUnread, "waybill streams apply; then look at the NATS server's log"
 		}
@@ -147,7 +150,8 @@ func countPolicies(ctx context.Context, js jetstream.JetStream) (n int, unreadab
 	return reachable(policies, channelExists(channels)), append(bad, worse...), err
 }
 
-func listed[T any](ctx context.Context, js jetstream.JetStream, kind revision.Kind[T]) (all []T, unreadable []string, err error) {
+func listed[T any](ctx context.Context, js jetstream.JetStream, kind revision.Kind[T]) (all []T, unreadable []string,
+	err error) {
 	s, err := revision.Open(ctx, js, kind)
 	if err != nil {
 		return nil, nil, err
@@ -189,7 +193,8 @@ func ReadOutstanding(ctx context.Context, js jetstream.JetStream, l Limits) (Out
 	for next <= head {
 		m, err := messages.Next(jetstream.NextContext(ctx))
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) {
-			return survey(), fmt.Errorf("LEDGER could be read only up to %d of %d in time; what follows is not known", next, head)
+			return survey(), fmt.Errorf("LEDGER could be read only up to %d of %d in time; what follows is not known", next,
+				head)
 		}
 		if err != nil {
 			return Outstanding{}, fmt.Errorf("reading %s: %w", streams.Ledger, err)
@@ -205,7 +210,8 @@ func ReadOutstanding(ctx context.Context, js jetstream.JetStream, l Limits) (Out
 	if asked := owed.unsure(); len(asked) > 0 {
 		ended, err := askLedger(ctx, js, asked)
 		if err != nil {
-			return d, fmt.Errorf("whether %s again had ended before is not settled yet: %w", text.Count(len(asked), "delivery that was stated", "deliveries that were stated"), err)
+			return d, fmt.Errorf("whether %s again had ended before is not settled yet: %w",
+				text.Count(len(asked), "delivery that was stated", "deliveries that were stated"), err)
 		}
 		owed.answer(asked, ended)
 		d = survey()
@@ -217,7 +223,8 @@ func ReadOutstanding(ctx context.Context, js jetstream.JetStream, l Limits) (Out
 func checks(s Snapshot, found []Finding) []Check {
 	lag := "ClickHouse has every record"
 	if s.Sink.Lacking > 0 {
-		lag = fmt.Sprintf("ClickHouse lacks %s, the oldest of %s ago", text.Count(s.Sink.Lacking, "record", "records"), s.At.Sub(s.Sink.Oldest).Round(time.Millisecond))
+		lag = fmt.Sprintf("ClickHouse lacks %s, the oldest of %s ago", text.Count(s.Sink.Lacking, "record", "records"),
+			s.At.Sub(s.Sink.Oldest).Round(time.Millisecond))
 	}
 	ledger := []string{streams.Ledger}
 	lines := []struct {
@@ -232,10 +239,14 @@ func checks(s Snapshot, found []Finding) []Check {
 		{"registry", text.Count(s.Endpoints, "endpoint", "endpoints"), []string{}, []Code{RegistryUnread, EntryUnreadable}},
 		{"consumers", "each takes what there is", nil, []Code{ConsumerMissing, ConsumerStalled}},
 		{"ledger-sink", lag, append(ledger, sinkPosition), []Code{SinkBehind, LedgerFilling}},
-		{"completeness", held(s), append(watched(), watchdogMarks), []Code{MessagesMissing, MessagesRemoved, StreamRewound, ClaimsForgotten}},
-		{"deliveries", fmt.Sprintf("%d without a verdict, none of them late", s.Debts.Open), ledger, []Code{PastDeadline, DeliveryOverdue, WatchdogBehind}},
-		{"dead letters", text.Count(s.Debts.Untold, "waits", "wait") + " for people to be told, none too long", ledger, []Code{NotEscalated}},
-		{"people", fmt.Sprintf("escalation policies that name somebody: %d", s.Policies), []string{streams.ChannelsStream, policiesRead}, []Code{NobodyToTell}},
+		{"completeness", held(s), append(watched(), watchdogMarks),
+			[]Code{MessagesMissing, MessagesRemoved, StreamRewound, ClaimsForgotten}},
+		{"deliveries", fmt.Sprintf("%d without a verdict, none of them late", s.Debts.Open), ledger,
+			[]Code{PastDeadline, DeliveryOverdue, WatchdogBehind}},
+		{"dead letters", text.Count(s.Debts.Untold, "waits", "wait") + " for people to be told, none too long", ledger,
+			[]Code{NotEscalated}},
+		{"people", fmt.Sprintf("escalation policies that name somebody: %d", s.Policies),
+			[]string{streams.ChannelsStream, policiesRead}, []Code{NobodyToTell}},
 		{"escalator", "one tells people", []string{escalatorLease}, []Code{EscalatorAbsent}},
 		{"clock", "as the NATS server's", ledger, []Code{ClockOffset, ClockJumped}},
 	}
@@ -252,7 +263,8 @@ func checks(s Snapshot, found []Finding) []Check {
 			continue
 		}
 		if unknown := s.unanswered(l.needs); unknown != "" {
-			out = append(out, Check{Name: l.name, State: Warned, Code: NotAnswering, Detail: "not known: " + unknown, Next: "run doctor again when that answers"})
+			out = append(out, Check{Name: l.name, State: Warned, Code: NotAnswering, Detail: "not known: " + unknown,
+				Next: "run doctor again when that answers"})
 			continue
 		}
 		out = append(out, Check{Name: l.name, State: OK, Detail: l.ok})
@@ -294,7 +306,8 @@ func replicas(s Snapshot) string {
 func held(s Snapshot) string {
 	var parts []string
 	for _, st := range s.Streams {
-		parts = append(parts, fmt.Sprintf("%s holds %s without a gap", st.Name, text.Count(st.Messages, "message", "messages")))
+		parts = append(parts, fmt.Sprintf("%s holds %s without a gap", st.Name,
+			text.Count(st.Messages, "message", "messages")))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -307,9 +320,11 @@ func stageChecks(s Snapshot, unwatched bool, sync string) []Check {
 			idle = append(idle, c.Name())
 		}
 	}
-	stages := Check{Name: "stages", State: OK, Detail: text.Count(len(s.Consumers), "consumer is", "consumers are") + " served"}
+	stages := Check{Name: "stages", State: OK,
+		Detail: text.Count(len(s.Consumers), "consumer is", "consumers are") + " served"}
 	if len(s.Consumers) == 0 {
-		stages.State, stages.Detail, stages.Next = IsWrong, "no consumer answers", "see that the NATS servers run, and their logs"
+		stages.State, stages.Detail, stages.Next = IsWrong, "no consumer answers",
+			"see that the NATS servers run, and their logs"
 	}
 	if len(idle) > 0 {
 		stages.State, stages.Detail = IsWrong, "nobody asks for work at "+strings.Join(idle, ", ")
@@ -317,7 +332,8 @@ func stageChecks(s Snapshot, unwatched bool, sync string) []Check {
 	}
 	dog := Check{Name: "watchdog", State: OK, Detail: "one watches"}
 	if s.silent(watchdogLease) {
-		dog = Check{Name: "watchdog", State: Warned, Code: NotAnswering, Detail: "not known: " + watchdogLease + " does not answer", Next: "run doctor again when that answers"}
+		dog = Check{Name: "watchdog", State: Warned, Code: NotAnswering,
+			Detail: "not known: " + watchdogLease + " does not answer", Next: "run doctor again when that answers"}
 	}
 	if unwatched {
 		dog.State, dog.Detail, dog.Next = IsWrong, "none runs: what falls silent is not noticed", "start one: watchdog"
@@ -330,10 +346,12 @@ func syncCheck(sync string) Check {
 	switch sync {
 	case "always":
 	case "":
-		c.State, c.Code, c.Detail = Warned, WeakSync, "how the NATS server syncs is not known: its default loses what it acknowledged in the last two minutes before a power cut"
+		c.State, c.Code, c.Detail = Warned, WeakSync, "how the NATS server syncs is not known: its default loses what it "+
+			"acknowledged in the last two minutes before a power cut"
 		c.Next = "say where its monitoring answers: waybill doctor --nats-monitor http://127.0.0.1:8222"
 	default:
-		c.State, c.Code, c.Detail = Warned, WeakSync, "the NATS server syncs every "+sync+": a power cut loses what it acknowledged since"
+		c.State, c.Code, c.Detail = Warned, WeakSync,
+			"the NATS server syncs every "+sync+": a power cut loses what it acknowledged since"
 		c.Next = "sync_interval: always in the server's jetstream block, or waybill up --sync always"
 	}
 	return c

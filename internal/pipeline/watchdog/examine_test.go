@@ -40,7 +40,8 @@ func TestADoctorSeesWhatIsWrongAndWhatIsWell(t *testing.T) {
 		return checks
 	}
 	idle := examine()
-	for _, name := range []string{"answers", "replicas", "streams", "registry", "consumers", "ledger-sink", "completeness", "deliveries", "dead letters", "clock", "sync"} {
+	for _, name := range []string{"answers", "replicas", "streams", "registry", "consumers", "ledger-sink", "completeness",
+		"deliveries", "dead letters", "clock", "sync"} {
 		if len(named(idle, name, OK)) != 1 {
 			t.Errorf("%s is not well where nothing has happened: %+v", name, idle)
 		}
@@ -55,12 +56,14 @@ func TestADoctorSeesWhatIsWrongAndWhatIsWell(t *testing.T) {
 	d := b.watchdog("first", func(o *Options) { o.Every = time.Hour; o.LookEvery = time.Hour })
 	b.eventually("the watchdog leads", d.Leading)
 	old := time.Now().UTC().Add(-time.Hour)
-	b.publish(owed(1, old, 0), owed(2, old, time.Minute), deadLetter(owed(3, old, 0), old), record.Record{ID: "x", Kind: record.ConformanceChecked, At: old, Tenant: "t"})
+	b.publish(owed(1, old, 0), owed(2, old, time.Minute), deadLetter(owed(3, old, 0), old),
+		record.Record{ID: "x", Kind: record.ConformanceChecked, At: old, Tenant: "t"})
 	b.alter(streams.Retry, func(c *jetstream.StreamConfig) { c.MaxMsgs = 7 })
 	must(t, b.js.DeleteConsumer(t.Context(), streams.Events, streams.FanoutConsumer))
 	var sick []Check
 	b.eventually("the escalator is there", func() bool { sick = examine(); return len(named(sick, "escalator", OK)) == 1 })
-	for code, name := range map[Code]string{DeliveryOverdue: "deliveries", PastDeadline: "deliveries", NotEscalated: "dead letters", StreamsDrifted: "streams", ConsumerMissing: "consumers"} {
+	for code, name := range map[Code]string{DeliveryOverdue: "deliveries", PastDeadline: "deliveries",
+		NotEscalated: "dead letters", StreamsDrifted: "streams", ConsumerMissing: "consumers"} {
 		found := false
 		for _, c := range named(sick, name, IsWrong) {
 			found = found || c.Code == code
