@@ -21,6 +21,11 @@ const (
 	// heartbeat is how often the server says that it is there: after two that
 	// are missing, the session ends and the position is found again.
 	heartbeat = 2 * time.Second
+	// lookAfter is how long nothing has come when the reader asks whether something
+	// was lost on the way: the consumer acknowledges nothing, so of a message that
+	// is lost the next one tells, and after the last one there is none. It is
+	// longer than two heartbeats, which tell of a server that is away.
+	lookAfter = 3 * heartbeat
 	// forgetAfter is when the server removes the consumer of a sink that is
 	// gone; until then it shows how far behind the sink was.
 	forgetAfter = 24 * time.Hour
@@ -54,9 +59,11 @@ type reader struct {
 
 	// What follows belongs to the reading goroutine.
 	messages     jetstream.MessagesContext
+	consumer     jetstream.Consumer
 	next         uint64 // index of the next new record
 	expected     uint64 // sequence in the stream
 	expectedRead uint64 // sequence in the consumer
+	missed       uint64 // expected, when it was last delivered without having come; 0: it was not
 	filled       int    // records in the last batch, which the next one makes room for
 }
 
@@ -81,7 +88,7 @@ func (s *Sink) open(ctx context.Context, stored ledger.Position, at start, known
 		return nil, fmt.Errorf("%w: %w", errReading, err)
 	}
 	ctx, stop := context.WithCancel(ctx)
-	r := &reader{sink: s, at: at, stored: stored, known: known, messages: messages, stop: stop,
+	r := &reader{sink: s, at: at, stored: stored, known: known, messages: messages, consumer: c, stop: stop,
 		batches: make(chan batch), failed: make(chan error, 1), next: stored.Next, expected: at.seq, expectedRead: 1,
 		pace: pace{age: s.o.BatchAge}}
 	asked, err := s.o.NATS.Subscribe(streams.LedgerWanted, r.pace.ask)
@@ -153,7 +160,7 @@ func (r *reader) fill(ctx context.Context) (batch, error) {
 	defer end()
 	r.pace.begin(end)
 	for len(b.rows) < o.BatchRecords && b.bytes < o.BatchBytes {
-		m, err := r.messages.Next(jetstream.NextContext(until))
+		m, err := r.await(until)
 		if until.Err() != nil && ctx.Err() == nil && errors.Is(err, context.Canceled) {
 			break
 		}
@@ -169,6 +176,41 @@ func (r *reader) fill(ctx context.Context) (batch, error) {
 	}
 	b.askers = r.pace.end(len(b.rows) > 0)
 	return b, nil
+}
+
+// await is the next message. While none comes it looks whether one was lost.
+func (r *reader) await(ctx context.Context) (jetstream.Msg, error) {
+	for {
+		bounded, cancel := context.WithTimeout(ctx, lookAfter)
+		m, err := r.messages.Next(jetstream.NextContext(bounded))
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return m, err
+		}
+		if err := r.lost(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lost fails if the server has delivered what is expected, and that has not come
+// since it was asked before: the session ends then, and its place is found again.
+func (r *reader) lost(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, lookAfter)
+	defer cancel()
+	info, err := r.consumer.Info(bounded)
+	if err != nil {
+		return nil // a server that does not answer is the heartbeats' to notice
+	}
+	switch {
+	case info.Delivered.Stream < r.expected:
+		r.missed = 0
+	case r.missed == r.expected:
+		return fmt.Errorf("%w: message %d of LEDGER was sent and did not come; it was lost on the way", errReading, r.expected)
+	default:
+		r.missed = r.expected // it may be on its way
+	}
+	return nil
 }
 
 // take adds a message to the batch, unless its record is known.
