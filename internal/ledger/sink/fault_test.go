@@ -126,7 +126,7 @@ func TestAnInsertThatLandsLateIsNotDoubled(t *testing.T) {
 	h.publish(40)
 	// All records are there before the sink is: each batch is full, whatever the load.
 	r := h.start(&faulty{Ledger: &lateInsert{Ledger: h.db()}},
-		func(o *sink.Options) { o.BatchRecords, o.BatchAge = 10, 5 * time.Second })
+		func(o *sink.Options) { o.BatchRecords, o.BatchAge = 10, 5*time.Second })
 	r.waitStored(40)
 	r.end()
 	h.check(h.sent)

@@ -80,8 +80,8 @@ type Result struct {
 	Outcome     outcome.Outcome
 	Class       outcome.Class
 	Again       bool   // Another attempt at once may do better: of the receiver this one says nothing.
-	ByName      bool   // With OutcomeAddressBlocked: a name was looked up and had that address.
-	Fault       bool   // With OutcomeNotSent: it will fail again until somebody mends what is ours.
+	ByName      bool   // With outcome.AddressBlocked: a name was looked up and had that address.
+	Fault       bool   // With outcome.NotSent: it will fail again until somebody mends what is ours.
 	Err         string // What went wrong, for people. No secrets, no URL, at most 300 bytes.
 	Status      int    // 0 when no response came.
 	GotResponse bool   // A status line came, whatever it says.
@@ -128,7 +128,7 @@ func (r *Result) Fail(o outcome.Outcome, why string) {
 }
 
 // Facts are what an attempt means for its delivery. Result.Facts returns them;
-// an attempt whose process died is Facts{Outcome: OutcomeUnknown}.
+// an attempt whose process died is Facts{Outcome: outcome.Unknown}.
 type Facts struct {
 	Outcome     outcome.Outcome
 	Status      int           // HTTP status; 0 when no response came.
@@ -136,7 +136,7 @@ type Facts struct {
 	GotResponse bool
 	Again       bool // The attempt met a connection or a protocol, and says nothing of the receiver.
 	Repeated    bool // The attempt before was such a one.
-	ByName      bool // With OutcomeAddressBlocked: a name had that address, and may have another one next time.
+	ByName      bool // With outcome.AddressBlocked: a name had that address, and may have another one next time.
 }
 
 // Free says that the attempt costs the delivery's budget nothing: it made no

@@ -19,7 +19,7 @@ type Decision struct {
 	Why             string         // A short sentence for the record. Nothing of the payload in it, and no secret.
 }
 
-// Budget is what a delivery may spend: see package budget.
+// Budget is what a delivery may spend: see package retry.
 type Budget = retry.Budget
 
 // Held is what is known to keep attempts from being made. The zero value: nothing.

@@ -142,7 +142,7 @@ var (
 
 // Try makes exactly one HTTP request and says what became of it. It returns
 // within the request's timeout, whatever the receiver does, and earlier with
-// OutcomeInterrupted when ctx ends.
+// outcome.Interrupted when ctx ends.
 //
 // One request means one: see newPost for how a second, unrecorded one is ruled out.
 // If the process dies inside Try, the receiver may or may not have the request;
