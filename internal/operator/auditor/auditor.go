@@ -48,7 +48,8 @@ func (a Auditor) Attempts(ctx context.Context, f audit.Filter, limit int) (*audi
 
 // Duplicates answers the second question. With all, deliveries with one request
 // are listed too.
-func (a Auditor) Duplicates(ctx context.Context, f audit.Filter, all bool, limit int) (none audit.Duplicates, err error) {
+func (a Auditor) Duplicates(ctx context.Context, f audit.Filter, all bool, limit int) (none audit.Duplicates,
+	err error) {
 	rows, more, totals, err := a.db.AuditDuplicates(ctx, f, all, limit)
 	if err != nil {
 		return none, err

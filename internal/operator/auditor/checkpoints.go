@@ -52,7 +52,8 @@ func (a Auditor) Checkpoints(ctx context.Context, limit int) ([]Checkpoint, erro
 	}
 	var list []Checkpoint
 	for _, c := range all {
-		list = append(list, Checkpoint{c, append([]Signature{}, of[c.Size]...), checkpoint.AddSignatures(c.Note, lines[c.Size])})
+		cosigned := checkpoint.AddSignatures(c.Note, lines[c.Size])
+		list = append(list, Checkpoint{c, append([]Signature{}, of[c.Size]...), cosigned})
 	}
 	return list, nil
 }

@@ -22,7 +22,8 @@ type Streams struct {
 // Completeness asks everything at one settled position: the streams first, which
 // say what ClickHouse must have by now, then ClickHouse, then, about what that had,
 // the streams again. Without streams, nil, it asks ClickHouse alone.
-func (a Auditor) Completeness(ctx context.Context, f audit.Filter, limit int, s *Streams) (none audit.Completeness, err error) {
+func (a Auditor) Completeness(ctx context.Context, f audit.Filter, limit int, s *Streams) (none audit.Completeness,
+	err error) {
 	settled, err := a.settle(ctx, s)
 	if err != nil {
 		return none, err
@@ -58,7 +59,8 @@ func (a Auditor) Completeness(ctx context.Context, f audit.Filter, limit int, s 
 	}
 	if s == nil {
 		answer := audit.NewCompleteness(f, events, rows, mismatches, more, nil)
-		answer.Notes = append(answer.Notes, "Not compared with LEDGER, EVENTS and CLAIMS: where NATS is was not said (--nats-url).")
+		answer.Notes = append(answer.Notes,
+			"Not compared with LEDGER, EVENTS and CLAIMS: where NATS is was not said (--nats-url).")
 		return answer, a.noteRetired(ctx, &answer)
 	}
 	found, compared, err := outside.CompareLedger(ctx, s.JS, a.db, settled)

@@ -96,7 +96,8 @@ func (d *Doctor) readiness(ctx context.Context) []health.Check {
 		answer = err.Error()
 	}
 	if answer != "" {
-		c = health.Check{Name: c.Name, State: health.Wrong, Code: "not_ready", Detail: answer, Next: "docs/operations.md, A program is not ready"}
+		c = health.Check{Name: c.Name, State: health.Wrong, Code: "not_ready", Detail: answer,
+			Next: "docs/operations.md, A program is not ready"}
 	}
 	return []health.Check{c}
 }
@@ -129,14 +130,16 @@ func (d *Doctor) custody(ctx context.Context) []health.Check {
 	found, err := d.Ledger.Weaknesses(ctx)
 	switch {
 	case errors.Is(err, ledger.ErrUnavailable):
-		return []health.Check{{Name: name, State: health.Wrong, Code: "ledger_not_seen", Detail: "ClickHouse does not answer: " + err.Error(),
-			Next: "see that ClickHouse runs, and its log; LEDGER keeps the records meanwhile, and deliveries go on"}}
+		return []health.Check{{Name: name, State: health.Wrong, Code: "ledger_not_seen",
+			Detail: "ClickHouse does not answer: " + err.Error(),
+			Next:   "see that ClickHouse runs, and its log; LEDGER keeps the records meanwhile, and deliveries go on"}}
 	case err != nil:
 		return []health.Check{{Name: name, State: health.Warned, Code: "ledger_not_seen", Detail: err.Error(),
 			Next: "ask as the auditor: --clickhouse clickhouse://auditor:PASSWORD@host:9000/waybill"}}
 	}
 	if len(found) == 0 {
-		return []health.Check{{Name: name, State: health.OK, Detail: "nobody but who must may change a record, and nobody did"}}
+		return []health.Check{{Name: name, State: health.OK,
+			Detail: "nobody but who must may change a record, and nobody did"}}
 	}
 	var out []health.Check
 	for _, w := range found {
@@ -153,7 +156,8 @@ func (d *Doctor) sync(ctx context.Context) (string, []health.Check) {
 	sync, err := askSync(ctx, d.Monitor)
 	if err != nil {
 		return "", []health.Check{{Name: "NATS monitoring", State: health.Wrong, Code: health.NotAnswering,
-			Detail: "it does not answer: " + err.Error(), Next: "give the address where it does: --nats-monitor http://127.0.0.1:8222"}}
+			Detail: "it does not answer: " + err.Error(),
+			Next:   "give the address where it does: --nats-monitor http://127.0.0.1:8222"}}
 	}
 	return sync, nil
 }

@@ -49,7 +49,8 @@ func (l *Lint) LookAtNewest(ctx context.Context, js jetstream.JetStream, tenant,
 		if _, refused := eventlog.Refused(m.Headers()); refused {
 			continue
 		}
-		if err != nil || tenant != "" && owner != tenant || !subscription.Match(pattern, eventType) || eventType == control.TestType {
+		if err != nil || tenant != "" && owner != tenant || !subscription.Match(pattern, eventType) ||
+			eventType == control.TestType {
 			continue
 		}
 		if e, err := envelope.Parse(m.Data()); err == nil { // what is no event is on record as rejected
