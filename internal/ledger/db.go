@@ -115,15 +115,16 @@ func (db *DB) explain(doing string, err error) error {
 	if errors.As(err, &e) {
 		switch proto.Error(e.Code) {
 		case proto.ErrUnknownDatabase, proto.ErrUnknownTable:
-			return fmt.Errorf("%s: ClickHouse at %s has no ledger in database %q (%s); create it with: waybill ledger migrate: %w",
-				doing, where, db.Database(), firstLine(e.Message), ErrNoSchema)
+			return fmt.Errorf("%s: ClickHouse at %s has no ledger in database %q (%s); "+
+				"create it with: waybill ledger migrate: %w", doing, where, db.Database(), firstLine(e.Message), ErrNoSchema)
 		case proto.ErrAuthenticationFailed, proto.ErrUnknownUser, proto.ErrWrongPassword:
-			return fmt.Errorf("%s: ClickHouse at %s refuses user %q; check user and password in the DSN: %w", doing, where, db.options.Auth.Username, err)
+			return fmt.Errorf("%s: ClickHouse at %s refuses user %q; check user and password in the DSN: %w",
+				doing, where, db.options.Auth.Username, err)
 		case proto.ErrAccessDenied:
 			return fmt.Errorf("%s: ClickHouse at %s: user %q lacks a grant: %w", doing, where, db.options.Auth.Username, err)
-		case proto.ErrTimeoutExceeded, proto.ErrTooManySimultaneousQueries, proto.ErrNetworkError, proto.ErrMemoryLimitExceeded,
-			proto.ErrTableIsReadOnly, proto.ErrNotEnoughSpace, proto.ErrTooManyParts, proto.ErrAborted,
-			proto.ErrQueryWasCancelled, proto.ErrSystemError:
+		case proto.ErrTimeoutExceeded, proto.ErrTooManySimultaneousQueries, proto.ErrNetworkError,
+			proto.ErrMemoryLimitExceeded, proto.ErrTableIsReadOnly, proto.ErrNotEnoughSpace,
+			proto.ErrTooManyParts, proto.ErrAborted, proto.ErrQueryWasCancelled, proto.ErrSystemError:
 			return fmt.Errorf("%s: ClickHouse at %s: %w: %w", doing, where, ErrUnavailable, err)
 		}
 		return fmt.Errorf("%s: ClickHouse at %s: %w", doing, where, err)

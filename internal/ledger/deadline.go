@@ -28,7 +28,8 @@ func (c withoutDeadline) QueryRow(ctx context.Context, query string, args ...any
 	return c.Conn.QueryRow(withoutFarDeadline(ctx), query, args...)
 }
 
-func (c withoutDeadline) PrepareBatch(ctx context.Context, query string, opts ...driver.PrepareBatchOption) (driver.Batch, error) {
+func (c withoutDeadline) PrepareBatch(ctx context.Context, query string,
+	opts ...driver.PrepareBatchOption) (driver.Batch, error) {
 	return c.Conn.PrepareBatch(withoutFarDeadline(ctx), query, opts...)
 }
 

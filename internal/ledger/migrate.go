@@ -82,7 +82,8 @@ func (db *DB) Migrate(ctx context.Context) error {
 // sink's user may not, on purpose.
 func (db *DB) explainMigrate(v Versions, err error) error {
 	if codeOf(err) == proto.ErrAccessDenied {
-		return fmt.Errorf("database %q has schema version %d, this program needs %d, and user %q may not change it; as a user who may, run: waybill ledger migrate --clickhouse DSN: %w: %w",
+		return fmt.Errorf("database %q has schema version %d, this program needs %d, and user %q may not change it; "+
+			"as a user who may, run: waybill ledger migrate --clickhouse DSN: %w: %w",
 			db.Database(), v.Applied, v.Known, db.options.Auth.Username, ErrNoSchema, err)
 	}
 	return err

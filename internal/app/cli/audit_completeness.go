@@ -52,7 +52,8 @@ Exit status 1 when something does not match.`,
 
 // complete asks with NATS where it is known. A ClickHouse that was named alone may
 // be another deployment's than the one that runs here.
-func (q *question) complete(ctx context.Context, a auditor.Auditor, patience time.Duration) (none audit.Completeness, err error) {
+func (q *question) complete(ctx context.Context, a auditor.Auditor, patience time.Duration) (none audit.Completeness,
+	err error) {
 	at, err := q.target.find()
 	if err != nil {
 		return none, err

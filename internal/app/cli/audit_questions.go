@@ -62,7 +62,8 @@ events stand under one id.`,
 			if err != nil {
 				return err
 			}
-			if err := show(s, q.out, a.Answer, a, func(w io.Writer) error { return printGrid(w, q.room(s), audit.RepetitionGrid(a.Rows)) }); err != nil {
+			grid := func(w io.Writer) error { return printGrid(w, q.room(s), audit.RepetitionGrid(a.Rows)) }
+			if err := show(s, q.out, a.Answer, a, grid); err != nil {
 				return err
 			}
 			if a.Totals.OtherData > 0 {
@@ -153,7 +154,8 @@ when digests on record do not agree.`,
 			if err := compareFile(&a, flag, path, content); err != nil {
 				return err
 			}
-			if err := show(s, q.out, a.Answer, a, func(w io.Writer) error { return printGrid(w, q.room(s), audit.SignedGrid(a.Rows)) }); err != nil {
+			grid := func(w io.Writer) error { return printGrid(w, q.room(s), audit.SignedGrid(a.Rows)) }
+			if err := show(s, q.out, a.Answer, a, grid); err != nil {
 				return err
 			}
 			switch {

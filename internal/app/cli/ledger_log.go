@@ -85,7 +85,8 @@ func ledgerCheckpointList(s stdio) *cobra.Command {
 		table := table{header: []string{"SIZE", "SIGNED", "ROOT", "WITNESSES", "TIMESTAMPS"},
 			wide: []string{"TIMESTAMPS", "WITNESSES"}}
 		for _, c := range list {
-			table.add(fmt.Sprint(c.Size), moment(c.At), c.Root.String(), fmt.Sprint(c.Count(ledger.WitnessSignature)), fmt.Sprint(c.Count(ledger.TimestampSignature)))
+			table.add(fmt.Sprint(c.Size), moment(c.At), c.Root.String(),
+				fmt.Sprint(c.Count(ledger.WitnessSignature)), fmt.Sprint(c.Count(ledger.TimestampSignature)))
 		}
 		return table.show(s, out, "no checkpoint is signed yet")
 	}

@@ -122,7 +122,8 @@ func retireCutoff(olderThan, before string, underSix bool, now time.Time) (time.
 		cutoff = now.UTC().AddDate(0, -n, 0)
 	}
 	if custody.TooYoung(cutoff, now) && !underSix {
-		return cutoff, process.Usagef("records younger than %d years would go, and required documentation must be kept that long (45 CFR 164.316); choose an earlier time, or say --allow-under-six-years", custody.LeastYears)
+		return cutoff, process.Usagef("records younger than %d years would go, and required documentation must be kept "+
+			"that long (45 CFR 164.316); choose an earlier time, or say --allow-under-six-years", custody.LeastYears)
 	}
 	if cutoff.After(now) {
 		return cutoff, process.Usagef("--before %q: want a month that is over", before)

@@ -129,7 +129,8 @@ func (f *verifyFlags) check() error {
 	return f.out.check()
 }
 
-func (f *verifyFlags) verify(ctx context.Context, s stdio, a auditor.Auditor, js jetstream.JetStream, o verify.Options) (verify.Report, error) {
+func (f *verifyFlags) verify(ctx context.Context, s stdio, a auditor.Auditor, js jetstream.JetStream,
+	o verify.Options) (verify.Report, error) {
 	done := func() {}
 	if file, ok := s.err.(*os.File); f.progress || ok && isatty.IsTerminal(file.Fd()) {
 		o.Progress, done = progress(s.err)

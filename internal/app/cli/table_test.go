@@ -94,7 +94,8 @@ func lists() map[string]func(stdio, format) error {
 			return printChanges(s, out, []streams.Change{{Name: "DELIVERIES", Differences: []string{long}}})
 		},
 		"doctor": func(s stdio, out format) error {
-			return printChecks(s, out, []health.Check{{Name: "ledger sink", State: health.Wrong, Detail: long, Code: "sink_behind", Next: long}})
+			return printChecks(s, out, []health.Check{{Name: "ledger sink", State: health.Wrong, Detail: long,
+				Code: "sink_behind", Next: long}})
 		},
 		"delivery show": func(s stdio, out format) error { return printDelivery(s.out, s.room(out), someDelivery(), at(59)) },
 	}

@@ -35,7 +35,8 @@ func (d *Doctor) contents(ctx context.Context) []health.Check {
 	case err != nil:
 		return nil
 	case len(found) == 0:
-		return []health.Check{{Name: name, State: health.OK, Detail: "one event under each id that came in during the last day"}}
+		return []health.Check{{Name: name, State: health.OK,
+			Detail: "one event under each id that came in during the last day"}}
 	}
 	first := found[0]
 	return []health.Check{{Name: name, State: health.Wrong, Code: codeTwoContents,

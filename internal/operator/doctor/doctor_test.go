@@ -34,7 +34,8 @@ func TestDoctorSaysThatClickHouseDoesNotAnswer(t *testing.T) {
 	}
 	defer db.Close()
 	got := (&Doctor{Ledger: db}).custody(t.Context())
-	if len(got) != 1 || got[0].State != health.Wrong || !strings.HasPrefix(got[0].Detail, "ClickHouse does not answer") || strings.Contains(got[0].Next, "auditor") {
+	if len(got) != 1 || got[0].State != health.Wrong ||
+		!strings.HasPrefix(got[0].Detail, "ClickHouse does not answer") || strings.Contains(got[0].Next, "auditor") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -47,5 +47,7 @@ func TestADoctorNamesTheServerThatIsGoneAndTheStreamsThatNobodyLeads(t *testing.
 	})
 	c.Servers[1].Restart()
 	c.Servers[2].Restart()
-	b.eventually("all is level again", func() bool { return leads(t.Context()) == nil && len(named(examine(), "replicas", health.OK)) == 1 })
+	b.eventually("all is level again", func() bool {
+		return leads(t.Context()) == nil && len(named(examine(), "replicas", health.OK)) == 1
+	})
 }

@@ -55,8 +55,10 @@ func Examine(ctx context.Context, o ExamineOptions) []health.Check {
 	})
 	snapshot, err := Look(ctx, o.JS, LookOptions{Partitions: o.Partitions, Patience: electionPatience})
 	if err != nil {
-		return []health.Check{{Name: "JetStream", State: health.Wrong, Code: string(NATSUnreachable), Detail: "it does not answer: " + err.Error(),
-			Next: "see that most of the NATS servers run and that their JetStream is on: their logs, and docs/operations.md, A stream has no leader"}}
+		return []health.Check{{Name: "JetStream", State: health.Wrong, Code: string(NATSUnreachable),
+			Detail: "it does not answer: " + err.Error(),
+			Next: "see that most of the NATS servers run and that their JetStream is on: their logs, and " +
+				"docs/operations.md, A stream has no leader"}}
 	}
 	snapshot.recall(marks)
 	snapshot.Host = hostname()
@@ -234,7 +236,8 @@ func checks(s Snapshot, found []Finding) []health.Check {
 			continue
 		}
 		if unknown := s.unanswered(l.needs); unknown != "" {
-			out = append(out, health.Check{Name: l.name, State: health.Warned, Code: string(NotAnswering), Detail: "not known: " + unknown, Next: "run doctor again when that answers"})
+			out = append(out, health.Check{Name: l.name, State: health.Warned, Code: string(NotAnswering),
+				Detail: "not known: " + unknown, Next: "run doctor again when that answers"})
 			continue
 		}
 		out = append(out, health.Check{Name: l.name, State: health.OK, Detail: l.ok})
@@ -289,9 +292,11 @@ func stageChecks(s Snapshot, unwatched bool, sync string) []health.Check {
 			idle = append(idle, c.Name())
 		}
 	}
-	stages := health.Check{Name: "stages", State: health.OK, Detail: text.Count(len(s.Consumers), "consumer is", "consumers are") + " served"}
+	stages := health.Check{Name: "stages", State: health.OK,
+		Detail: text.Count(len(s.Consumers), "consumer is", "consumers are") + " served"}
 	if len(s.Consumers) == 0 {
-		stages.State, stages.Detail, stages.Next = health.Wrong, "no consumer answers", "see that the NATS servers run, and their logs"
+		stages.State, stages.Detail, stages.Next = health.Wrong, "no consumer answers",
+			"see that the NATS servers run, and their logs"
 	}
 	if len(idle) > 0 {
 		stages.State, stages.Detail = health.Wrong, "nobody asks for work at "+strings.Join(idle, ", ")
@@ -299,7 +304,8 @@ func stageChecks(s Snapshot, unwatched bool, sync string) []health.Check {
 	}
 	dog := health.Check{Name: "watchdog", State: health.OK, Detail: "one watches"}
 	if s.silent(watchdogLease) {
-		dog = health.Check{Name: "watchdog", State: health.Warned, Code: string(NotAnswering), Detail: "not known: " + watchdogLease + " does not answer", Next: "run doctor again when that answers"}
+		dog = health.Check{Name: "watchdog", State: health.Warned, Code: string(NotAnswering),
+			Detail: "not known: " + watchdogLease + " does not answer", Next: "run doctor again when that answers"}
 	}
 	if unwatched {
 		dog.State, dog.Detail, dog.Next = health.Wrong, "none runs: what falls silent is not noticed", "start one: watchdog"
@@ -312,10 +318,13 @@ func syncCheck(sync string) health.Check {
 	switch sync {
 	case "always":
 	case "":
-		c.State, c.Code, c.Detail = health.Warned, string(WeakSync), "how the NATS server syncs is not known: its default loses what it acknowledged in the last two minutes before a power cut"
+		c.State, c.Code, c.Detail = health.Warned, string(WeakSync),
+			"how the NATS server syncs is not known: its default loses what it acknowledged in the last two minutes "+
+				"before a power cut"
 		c.Next = "say where its monitoring answers: waybill doctor --nats-monitor http://127.0.0.1:8222"
 	default:
-		c.State, c.Code, c.Detail = health.Warned, string(WeakSync), "the NATS server syncs every "+sync+": a power cut loses what it acknowledged since"
+		c.State, c.Code, c.Detail = health.Warned, string(WeakSync),
+			"the NATS server syncs every "+sync+": a power cut loses what it acknowledged since"
 		c.Next = "sync_interval: always in the server's jetstream block, or waybill up --sync always"
 	}
 	return c

@@ -41,7 +41,8 @@ func TestADoctorSeesWhatIsWrongAndWhatIsWell(t *testing.T) {
 		return checks
 	}
 	idle := examine()
-	for _, name := range []string{"answers", "replicas", "streams", "registry", "consumers", "ledger-sink", "completeness", "deliveries", "dead letters", "clock", "sync"} {
+	for _, name := range []string{"answers", "replicas", "streams", "registry", "consumers", "ledger-sink", "completeness",
+		"deliveries", "dead letters", "clock", "sync"} {
 		if len(named(idle, name, health.OK)) != 1 {
 			t.Errorf("%s is not well where nothing has happened: %+v", name, idle)
 		}
@@ -60,8 +61,12 @@ func TestADoctorSeesWhatIsWrongAndWhatIsWell(t *testing.T) {
 	b.alter(streams.Retry, func(c *jetstream.StreamConfig) { c.MaxMsgs = 7 })
 	must(t, b.js.DeleteConsumer(t.Context(), streams.Events, streams.FanoutConsumer))
 	var sick []health.Check
-	b.eventually("the escalator is there", func() bool { sick = examine(); return len(named(sick, "escalator", health.OK)) == 1 })
-	for code, name := range map[Code]string{DeliveryOverdue: "deliveries", PastDeadline: "deliveries", NotEscalated: "dead letters", StreamsDrifted: "streams", ConsumerMissing: "consumers"} {
+	b.eventually("the escalator is there", func() bool {
+		sick = examine()
+		return len(named(sick, "escalator", health.OK)) == 1
+	})
+	for code, name := range map[Code]string{DeliveryOverdue: "deliveries", PastDeadline: "deliveries", NotEscalated: "dead letters",
+		StreamsDrifted: "streams", ConsumerMissing: "consumers"} {
 		found := false
 		for _, c := range named(sick, name, health.Wrong) {
 			found = found || c.Code == string(code)

@@ -32,8 +32,8 @@ type Stored interface {
 }
 
 // CompareLedger compares every record that LEDGER still holds with ClickHouse.
-func CompareLedger(ctx context.Context, js jetstream.JetStream, db Stored, settled audit.Settled) (found []audit.Mismatch,
-	sum audit.Compared, err error) {
+func CompareLedger(ctx context.Context, js jetstream.JetStream, db Stored,
+	settled audit.Settled) (found []audit.Mismatch, sum audit.Compared, err error) {
 	stream, err := js.Stream(ctx, streams.Ledger)
 	if err != nil {
 		return nil, sum, fmt.Errorf("stream %s: %w; make it with: waybill streams apply", streams.Ledger, err)
@@ -79,7 +79,8 @@ func CompareLedger(ctx context.Context, js jetstream.JetStream, db Stored, settl
 	return found, sum, nil
 }
 
-func compareBatchWith(ctx context.Context, db Stored, batch []audit.Stated, epoch int64, from, to uint64, sum *audit.Compared) ([]audit.Mismatch, error) {
+func compareBatchWith(ctx context.Context, db Stored, batch []audit.Stated, epoch int64, from, to uint64,
+	sum *audit.Compared) ([]audit.Mismatch, error) {
 	rows, err := db.AuditStored(ctx, epoch, from, to)
 	if err != nil {
 		return nil, err
