@@ -7,8 +7,8 @@ SHELL := bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-# The modules of this repository: the product, and tests whose libraries the product must not require.
-MODULES := . test/interop test/compose test/monitoring test/transparency
+# The modules of this repository: the product, its measurements, and tests whose libraries the product must not require.
+MODULES := . bench test/interop test/compose test/monitoring test/transparency
 NODE_PACKAGES := test/interop/node/node_modules/.package-lock.json
 # The race detector needs a C compiler; without one, the tests run without it and say so.
 RACE ?= $(if $(shell command -v $${CC:-cc} gcc 2>/dev/null),-race)
@@ -84,7 +84,8 @@ $(NODE_PACKAGES): test/interop/node/package-lock.json test/interop/node/package.
 
 .PHONY: bench
 bench: engine build ## Measure Waybill beside the raw ceiling of this machine; writes bench/report.md and report.json (13 minutes)
-	@go build -o bin/.tmp/bench ./bench && bin/.tmp/bench
+	@cd bench && go build -o ../bin/.tmp/bench .
+	@bin/.tmp/bench
 
 ##@ Keep
 

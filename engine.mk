@@ -19,4 +19,4 @@ engine-binary: ## Build waybill-clickhouse into the cache, where tests and `go r
 
 .PHONY: bench-schema
 bench-schema: ## Compare layouts of the records table at ten million rows (20 minutes, 12 GB; docs/schema-measurements.md)
-	go run ./internal/ledger/schemabench
+	cd bench && go run ./schemabench

@@ -32,7 +32,8 @@ func size(w *waybill, out *result, made float64) error {
 	if _, err := w.ask("OPTIMIZE TABLE records FINAL"); err != nil {
 		return err
 	}
-	bytes, err := w.query("SELECT sum(bytes_on_disk) FROM system.parts WHERE database = 'waybill' AND table IN ('records', 'tiles', 'checkpoints') AND active")
+	bytes, err := w.query("SELECT sum(bytes_on_disk) FROM system.parts WHERE database = 'waybill' AND table IN " +
+		"('records', 'tiles', 'checkpoints') AND active")
 	out.LedgerBytes = bytes / made
 	return err
 }
@@ -42,7 +43,8 @@ func lateness(w *waybill, out *result) error {
 	const late = `SELECT %s FROM (SELECT dateDiff('microsecond', due, started_at) / 1000 AS late FROM (
 		SELECT attempt, started_at, lagInFrame(next_attempt_at) OVER (PARTITION BY event_id, endpoint_id ORDER BY attempt) AS due
 		FROM attempts) WHERE attempt > 1 AND due IS NOT NULL)`
-	for expression, into := range map[string]*float64{"quantile(0.5)(late)": &out.LatenessP50, "quantile(0.99)(late)": &out.LatenessP99} {
+	for expression, into := range map[string]*float64{"quantile(0.5)(late)": &out.LatenessP50,
+		"quantile(0.99)(late)": &out.LatenessP99} {
 		n, err := w.query(fmt.Sprintf(late, "if(count() = 0, 0, "+expression+")"))
 		if err != nil {
 			return err
@@ -60,12 +62,14 @@ func stations(w *waybill, out *result) error {
 		WHERE kind = 'event.accepted' AND event_type = '` + loadType + `'`
 	const start = `SELECT if(count() = 0, 0, quantile(%g)(dateDiff('microsecond', owed_at, first_at)) / 1000) FROM (
 		SELECT minIf(at, kind = 'delivery.owed') AS owed_at, minIf(started_at, kind = 'attempt') AS first_at FROM records
-		WHERE kind IN ('delivery.owed', 'attempt') AND event_type = '` + loadType + `' GROUP BY event_id, endpoint_id HAVING first_at > owed_at)`
+		WHERE kind IN ('delivery.owed', 'attempt') AND event_type = '` + loadType +
+		`' GROUP BY event_id, endpoint_id HAVING first_at > owed_at)`
 	for _, q := range []struct {
 		sql  string
 		of   float64
 		into *float64
-	}{{expand, 0.5, &out.ExpandP50}, {expand, 0.99, &out.ExpandP99}, {start, 0.5, &out.StartP50}, {start, 0.99, &out.StartP99}} {
+	}{{expand, 0.5, &out.ExpandP50}, {expand, 0.99, &out.ExpandP99}, {start, 0.5, &out.StartP50},
+		{start, 0.99, &out.StartP99}} {
 		n, err := w.query(fmt.Sprintf(q.sql, q.of))
 		if err != nil {
 			return err

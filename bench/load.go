@@ -59,7 +59,8 @@ func warmUp(ctx context.Context, w *waybill, receiver string, watched map[uint32
 func event(id, eventType string) *nats.Msg {
 	pad := strings.Repeat("x", payloadBytes-130)
 	return &nats.Msg{Subject: streams.EventSubject("default", eventType), Header: nats.Header{nats.MsgIdHdr: {id}},
-		Data: fmt.Appendf(nil, `{"id":%q,"type":%q,"timestamp":"2026-08-19T15:10:00.000Z","data":{"pad":"%s"}}`, id, eventType, pad)}
+		Data: fmt.Appendf(nil, `{"id":%q,"type":%q,"timestamp":"2026-08-19T15:10:00.000Z","data":{"pad":"%s"}}`, id,
+			eventType, pad)}
 }
 
 // load publishes the events, in the way the scenario says, and returns when each began.
@@ -166,7 +167,8 @@ func (s scenario) publishFlood(loading context.Context, w *waybill) error {
 		if s.FloodRate > 0 {
 			time.Sleep(time.Until(begin.Add(time.Duration(float64(i) / s.FloodRate * float64(time.Second)))))
 		}
-		if _, err := w.other.PublishMsgAsync(event("flood-"+strconv.Itoa(i), floodType), jetstream.WithStallWait(time.Minute)); err != nil {
+		if _, err := w.other.PublishMsgAsync(event("flood-"+strconv.Itoa(i), floodType),
+			jetstream.WithStallWait(time.Minute)); err != nil {
 			return err
 		}
 	}
@@ -185,7 +187,8 @@ func (s scenario) pile(ctx context.Context, w *waybill) error {
 	// One in ten succeeds at once, see the receiver.
 	events := s.Pile * 10 / 9 / receivers
 	for i := range events {
-		if _, err := w.js.PublishMsgAsync(event("pile-"+strconv.Itoa(i), floodType), jetstream.WithStallWait(time.Minute)); err != nil {
+		if _, err := w.js.PublishMsgAsync(event("pile-"+strconv.Itoa(i), floodType),
+			jetstream.WithStallWait(time.Minute)); err != nil {
 			return err
 		}
 	}
@@ -195,7 +198,8 @@ func (s scenario) pile(ctx context.Context, w *waybill) error {
 
 // collect waits until the watched endpoints have accepted n requests, and
 // returns the log of them.
-func collect(ctx context.Context, receiver string, watched map[uint32]bool, n int, patience time.Duration) ([]entry, error) {
+func collect(ctx context.Context, receiver string, watched map[uint32]bool, n int, patience time.Duration) ([]entry,
+	error) {
 	var out []entry
 	deadline := time.Now().Add(patience)
 	for {

@@ -15,7 +15,8 @@ import (
 
 // The receiver is a process of its own, as receivers are. Its path says how it
 // behaves: /ok/<n>, /fail/<percent>/<n>, /first/<n> (nine of ten first attempts
-// fail), /hang/<n>, /down/<n> (it is never asked for that one). It logs each request it accepted, as fixed-size entries,
+// fail), /hang/<n>, /down/<n> (it is never asked for that one). It logs each request it accepted,
+// as fixed-size entries,
 // until /log is read.
 
 // entry is one accepted request: when, which event, which endpoint.

@@ -165,7 +165,8 @@ func (s scenario) run(ctx context.Context, bin string, ceilingPerS float64) (res
 		}
 	}
 	if s.Outage == outageKill && len(log) > 0 {
-		out.HealedS = time.Unix(0, slices.MaxFunc(log, func(a, b entry) int { return cmp.Compare(a.At, b.At) }).At).Sub(killed).Seconds()
+		out.HealedS = time.Unix(0, slices.MaxFunc(log,
+			func(a, b entry) int { return cmp.Compare(a.At, b.At) }).At).Sub(killed).Seconds()
 	}
 	if err := s.catchUp(ctx, w, &out); err != nil {
 		return out, err

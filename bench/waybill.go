@@ -44,7 +44,8 @@ func startWaybill(bin, dir, sync string) (*waybill, error) {
 		return nil, err
 	}
 	var err error
-	if w.nc, err = nats.Connect(w.addresses.NATS, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond)); err != nil {
+	if w.nc, err = nats.Connect(w.addresses.NATS, nats.MaxReconnects(-1),
+		nats.ReconnectWait(100*time.Millisecond)); err != nil {
 		return nil, err
 	}
 	if w.js, err = jetstream.New(w.nc, jetstream.WithPublishAsyncMaxPending(4096)); err != nil {
@@ -198,7 +199,8 @@ func (w *waybill) ask(sql string) (string, error) {
 	if err := json.Unmarshal(file, &passwords); err != nil {
 		return "", err
 	}
-	req, err := http.NewRequest(http.MethodPost, "http://"+w.addresses.ClickHouseHTTP+"/?database=waybill", strings.NewReader(sql))
+	req, err := http.NewRequest(http.MethodPost, "http://"+w.addresses.ClickHouseHTTP+"/?database=waybill",
+		strings.NewReader(sql))
 	if err != nil {
 		return "", err
 	}

@@ -142,7 +142,8 @@ type Change struct {
 // do not name are left as the server has them. It stops at the first failure
 // and returns the changes made until then.
 func Apply(ctx context.Context, js jetstream.JetStream, o Options) ([]Change, error) {
-	return compare(ctx, js, o, "created", "updated", func(d Definition, missing bool) error { return put(ctx, js, d, missing) })
+	return compare(ctx, js, o, "created", "updated",
+		func(d Definition, missing bool) error { return put(ctx, js, d, missing) })
 }
 
 // Drift reports how the server differs from the files, and changes nothing.
@@ -151,7 +152,8 @@ func Drift(ctx context.Context, js jetstream.JetStream, o Options) ([]Change, er
 }
 
 // compare does what is to be done about each definition that the server does not have, or not so.
-func compare(ctx context.Context, js jetstream.JetStream, o Options, absent, differs string, do func(d Definition, missing bool) error) ([]Change, error) {
+func compare(ctx context.Context, js jetstream.JetStream, o Options, absent, differs string,
+	do func(d Definition, missing bool) error) ([]Change, error) {
 	defs, err := Definitions(o)
 	if err != nil {
 		return nil, err
@@ -191,14 +193,16 @@ func Check(ctx context.Context, js jetstream.JetStream, o Options) error {
 		}
 	}
 	if len(wrong) > 0 {
-		return fmt.Errorf("the streams are not as this version needs them: %s; mend them with: waybill streams apply", strings.Join(wrong, ", "))
+		return fmt.Errorf("the streams are not as this version needs them: %s; mend them with: waybill streams apply",
+			strings.Join(wrong, ", "))
 	}
 	return nil
 }
 
 // differences compares only the keys of the file. A limit that the operator has
 // set is no difference: it is kept.
-func differences(ctx context.Context, js jetstream.JetStream, d Definition, o Options) (diff, kept []string, missing bool, err error) {
+func differences(ctx context.Context, js jetstream.JetStream, d Definition, o Options) (diff, kept []string,
+	missing bool, err error) {
 	have, err := serverConfig(ctx, js, d)
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil, nil, true, nil
@@ -219,7 +223,8 @@ func (d Definition) differences(have map[string]any, replicas bool) (diff, kept 
 		switch {
 		case equal(want, got):
 		case d.operators(key, got):
-			kept = append(kept, fmt.Sprintf("%s: %s, set here; %s by default", key, limitText(key, number(got)), limitText(key, number(want))))
+			kept = append(kept, fmt.Sprintf("%s: %s, set here; %s by default", key, limitText(key, number(got)),
+				limitText(key, number(want))))
 		default:
 			diff = append(diff, fmt.Sprintf("%s: file %v, server %v", key, want, got))
 		}

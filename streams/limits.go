@@ -129,7 +129,8 @@ func number(v any) int64 {
 type LosesError struct{ Limit Limit }
 
 func (e *LosesError) Error() string {
-	return fmt.Sprintf("stream %s holds %d bytes; with %s of %s it deletes the oldest of them at once", e.Limit.Stream, e.Limit.Bytes, e.Limit.Key, e.Limit.Text())
+	return fmt.Sprintf("stream %s holds %d bytes; with %s of %s it deletes the oldest of them at once", e.Limit.Stream,
+		e.Limit.Bytes, e.Limit.Key, e.Limit.Text())
 }
 
 // SetLimit sets one limit, which Apply then keeps. value is in the key's unit.

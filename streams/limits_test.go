@@ -95,7 +95,8 @@ func TestALimitThatTheOperatorSetIsKeptAndIsNoDrift(t *testing.T) {
 	}
 	// What is not the operator's to set is still drift, and is put right without touching a limit.
 	edit(t, js, streams.Ledger, func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld })
-	if err := streams.Check(t.Context(), js, o); err == nil || !strings.Contains(err.Error(), "discard") || strings.Contains(err.Error(), "max_bytes") {
+	if err := streams.Check(t.Context(), js, o); err == nil || !strings.Contains(err.Error(), "discard") ||
+		strings.Contains(err.Error(), "max_bytes") {
 		t.Errorf("LEDGER that discards what is old: %v", err)
 	}
 	if _, err := streams.Apply(t.Context(), js, o); err != nil {
@@ -114,13 +115,15 @@ func TestALimitIsSetAndOneThatDeletesIsRefused(t *testing.T) {
 	if _, err := streams.Apply(t.Context(), js, streams.Options{Partitions: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := streams.SetLimit(t.Context(), js, streams.Ledger, streams.MaxBytes, 17<<30, false); err != nil || !got.Own || got.Text() != "17 GiB" {
+	if got, err := streams.SetLimit(t.Context(), js, streams.Ledger, streams.MaxBytes, 17<<30, false); err != nil ||
+		!got.Own || got.Text() != "17 GiB" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if got := limitOf(t, js, streams.Ledger, streams.MaxBytes); got.Value != 17<<30 {
 		t.Errorf("%+v", got)
 	}
-	if got, err := streams.SetLimit(t.Context(), js, streams.Ledger, streams.MaxBytes, byDefault(t, streams.Ledger), false); err != nil || got.Own {
+	if got, err := streams.SetLimit(t.Context(), js, streams.Ledger, streams.MaxBytes, byDefault(t, streams.Ledger),
+		false); err != nil || got.Own {
 		t.Errorf("back to the default: %+v, %v", got, err)
 	}
 	if _, err := js.Publish(t.Context(), streams.CheckpointsSubject, []byte(strings.Repeat("x", 1000))); err != nil {
@@ -128,18 +131,21 @@ func TestALimitIsSetAndOneThatDeletesIsRefused(t *testing.T) {
 	}
 	var loses *streams.LosesError
 	for key, value := range map[string]int64{streams.MaxBytes: 100, streams.MaxAge: 1e9 * 3600} {
-		if _, err := streams.SetLimit(t.Context(), js, streams.Checkpoints, key, value, false); !errors.As(err, &loses) || loses.Limit.Bytes == 0 {
+		if _, err := streams.SetLimit(t.Context(), js, streams.Checkpoints, key, value, false); !errors.As(err, &loses) ||
+			loses.Limit.Bytes == 0 {
 			t.Errorf("%s of %d: %v; want a refusal that says how much is lost", key, value, err)
 		}
 		if got := limitOf(t, js, streams.Checkpoints, key); got.Own {
 			t.Errorf("it was refused and set: %+v", got)
 		}
 	}
-	if got, err := streams.SetLimit(t.Context(), js, streams.Checkpoints, streams.MaxBytes, 100, true); err != nil || !got.Own {
+	if got, err := streams.SetLimit(t.Context(), js, streams.Checkpoints, streams.MaxBytes, 100, true); err != nil ||
+		!got.Own {
 		t.Errorf("100 bytes, meant: %+v, %v", got, err)
 	}
 	for _, wrong := range [][2]string{{"LEDGER", "max_age"}, {"KV_endpoints", "max_bytes"}, {"NONE", "max_bytes"}} {
-		if _, err := streams.SetLimit(t.Context(), js, wrong[0], wrong[1], 1<<30, true); err == nil || !strings.Contains(err.Error(), "LEDGER max_bytes") {
+		if _, err := streams.SetLimit(t.Context(), js, wrong[0], wrong[1], 1<<30, true); err == nil ||
+			!strings.Contains(err.Error(), "LEDGER max_bytes") {
 			t.Errorf("%v: %v; want it to list what can be set", wrong, err)
 		}
 	}

@@ -47,7 +47,8 @@ func ChoosePartitions(ctx context.Context, js jetstream.JetStream, asked int) (i
 		return max(have, 1), nil
 	}
 	if asked < have {
-		return 0, fmt.Errorf("there are %d partitions, and deliveries may wait in each: --partitions %d would strand them; give %d or more", have, asked, have)
+		return 0, fmt.Errorf("there are %d partitions, and deliveries may wait in each: --partitions %d would strand "+
+			"them; give %d or more", have, asked, have)
 	}
 	return asked, nil
 }

@@ -311,7 +311,8 @@ const (
 func Ours(subject string) bool {
 	first, _, _ := strings.Cut(subject, ".")
 	switch first {
-	case "events", "ingest", "rejected", "deliveries", "retry", "claims", "ledger", "replays", "escalations", "event_ids", CheckpointsSubject, "_INBOX":
+	case "events", "ingest", "rejected", "deliveries", "retry", "claims", "ledger", "replays", "escalations", "event_ids",
+		CheckpointsSubject, "_INBOX":
 		return true
 	}
 	return strings.HasPrefix(subject, "$")

@@ -45,12 +45,15 @@ Run any number beside each other.`,
 		HTTP:    "127.0.0.1:8082",
 		Streams: []string{streams.Deliveries, streams.Retry, streams.Claims, streams.Ledger},
 		Bind: func(f *pflag.FlagSet) {
-			f.StringSliceVar(&allow, "egress-allow", nil, "addresses that may be called although they are not public: CIDRs, comma-separated")
-			f.StringSliceVar(&nat64, "nat64-prefix", nil, "prefixes (IPv6 CIDR) of the NAT64 translators on the way out, comma-separated: an address behind one is what the IPv4 address in it is")
+			f.StringSliceVar(&allow, "egress-allow", nil,
+				"addresses that may be called although they are not public: CIDRs, comma-separated")
+			f.StringSliceVar(&nat64, "nat64-prefix", nil, "prefixes (IPv6 CIDR) of the NAT64 translators on the way out, "+
+				"comma-separated: an address behind one is what the IPv4 address in it is")
 			process.BindKeys(f, &keyFile, "one of the two is required")
 			proxyFlags.Bind(f)
 			redaction.Bind(f)
-			f.StringVar(&name, "name", "", "this dispatcher's name on record, unique among all (default: host name and a random part)")
+			f.StringVar(&name, "name", "", "this dispatcher's name on record, unique among all (default: host name and a "+
+				"random part)")
 			f.IntVar(&concurrency, "concurrency", 0, "deliveries in hand at once per consumer (0: 2048)")
 		},
 		Check: func() (err error) {
@@ -70,7 +73,8 @@ Run any number beside each other.`,
 				return err
 			}
 			if keys, err = process.LoadKeys(keyFile); err == nil && keys == nil {
-				err = fmt.Errorf("--secrets-key-file is missing: without the keys no request can be signed; give the file that the endpoints were made with, or %s, or make one with: waybill key generate", sealed.EnvKeys)
+				err = fmt.Errorf("--secrets-key-file is missing: without the keys no request can be signed; give the file that "+
+					"the endpoints were made with, or %s, or make one with: waybill key generate", sealed.EnvKeys)
 			}
 			return err
 		},

@@ -38,7 +38,8 @@ it to take over.`,
 			}
 			sender := flags.Sender(env.NATS)
 			defer sender.Close()
-			stage, err := escalator.New(ctx, escalator.Options{NC: env.NATS, Name: name, Sender: sender, Keys: flags.Keys(), Link: flags.Link(),
+			stage, err := escalator.New(ctx, escalator.Options{NC: env.NATS, Name: name, Sender: sender, Keys: flags.Keys(),
+				Link:         flags.Link(),
 				DrainTimeout: env.Settings.Drain, Log: env.Log, Metrics: env.Metrics})
 			if err != nil {
 				return err

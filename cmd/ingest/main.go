@@ -30,12 +30,14 @@ beside each other: without one, producers on NATS hear that nobody responds.`,
 		HTTP:    "127.0.0.1:8080",
 		Streams: []string{streams.Events},
 		Bind: func(f *pflag.FlagSet) {
-			f.IntVar(&o.MaxEventBytes, "max-event-bytes", envelope.MaxEventBytes, "largest event, in bytes; the same in every stage")
+			f.IntVar(&o.MaxEventBytes, "max-event-bytes", envelope.MaxEventBytes,
+				"largest event, in bytes; the same in every stage")
 		},
 		Run: func(ctx context.Context, env *process.Env) error {
 			// The event travels to each endpoint with headers of its own.
 			if most := env.NATS.MaxPayload() - 16<<10; o.MaxEventBytes < 1 || int64(o.MaxEventBytes) > most {
-				return process.Usagef("--max-event-bytes %d: want 1 to %d, which is what NATS takes (max_payload)", o.MaxEventBytes, most)
+				return process.Usagef("--max-event-bytes %d: want 1 to %d, which is what NATS takes (max_payload)", o.MaxEventBytes,
+					most)
 			}
 			o.NC, o.Metrics, o.Tracer, o.Log, o.DrainTimeout = env.NATS, env.Metrics, env.Tracer, env.Log, env.Settings.Drain
 			ids, err := eventids.New(env.NATS, env.Log)

@@ -33,10 +33,12 @@ checkpoints of it. Both are served on --http: /log/checkpoint, /log/tile/…
 		HTTP:    "127.0.0.1:8084",
 		Streams: []string{streams.Ledger},
 		Bind: func(f *pflag.FlagSet) {
-			f.StringVar(&dsn, "clickhouse", "clickhouse://127.0.0.1:9000/"+ledger.DefaultDatabase, "ClickHouse, native protocol: clickhouse://user:password@host:port/database")
+			f.StringVar(&dsn, "clickhouse", "clickhouse://127.0.0.1:9000/"+ledger.DefaultDatabase,
+				"ClickHouse, native protocol: clickhouse://user:password@host:port/database")
 			f.IntVar(&o.BatchRecords, "batch-records", sink.DefaultBatchRecords, "most records in one insert")
 			f.IntVar(&o.BatchBytes, "batch-bytes", sink.DefaultBatchBytes, "an insert ends at this many bytes")
-			f.DurationVar(&o.BatchAge, "batch-age", sink.DefaultBatchAge, "longest time that a record waits for an insert to fill up; the first after a pause, and those that somebody asks for, wait much less")
+			f.DurationVar(&o.BatchAge, "batch-age", sink.DefaultBatchAge, "longest time that a record waits for an insert to "+
+				"fill up; the first after a pause, and those that somebody asks for, wait much less")
 			f.DurationVar(&o.Keep, "keep", sink.DefaultKeep, "how long LEDGER keeps what ClickHouse already has")
 			log.Bind(f, "default: none, and nothing is signed")
 		},
@@ -73,7 +75,8 @@ func openLog(env *process.Env, db *ledger.DB, s *transparency.Settings) (*transp
 	}
 	server := transparency.Server{Store: db, Log: env.Log}
 	if o.Keys == nil {
-		env.Log.Warn().Msg("ledger_log.no_key: tiles are stored, no checkpoint is signed; make a key with: waybill ledger key generate, and name it with --checkpoint-key")
+		env.Log.Warn().Msg("ledger_log.no_key: tiles are stored, no checkpoint is signed; make a key with: waybill ledger " +
+			"key generate, and name it with --checkpoint-key")
 	} else {
 		server.Origin = o.Keys.Origin()
 		env.Log.Info().Str("origin", server.Origin).Str("verifier", o.Keys.List()[0].Verifier).Msg("ledger_log.key")

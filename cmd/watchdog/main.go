@@ -33,9 +33,11 @@ on another machine, to take over. docs/watchdog.md lists the alarms.`,
 		Watches: true,
 		Bind: func(f *pflag.FlagSet) {
 			flags.Bind(f, "watchdog")
-			f.DurationVar(&limits.Stalled, "stalled-after", limits.Stalled, "alarm when a consumer has had something to do for so long and did nothing")
+			f.DurationVar(&limits.Stalled, "stalled-after", limits.Stalled,
+				"alarm when a consumer has had something to do for so long and did nothing")
 			f.DurationVar(&limits.SinkLag, "sink-lag", limits.SinkLag, "alarm when ClickHouse lacks a record that is so old")
-			f.DurationVar(&limits.Overdue, "overdue-after", limits.Overdue, "alarm when an attempt of a delivery without deadline has been due for so long")
+			f.DurationVar(&limits.Overdue, "overdue-after", limits.Overdue,
+				"alarm when an attempt of a delivery without deadline has been due for so long")
 		},
 		Check: func() error {
 			if min(limits.Stalled, limits.SinkLag, limits.Overdue) <= 0 {
@@ -50,7 +52,8 @@ on another machine, to take over. docs/watchdog.md lists the alarms.`,
 			}
 			sender := flags.Sender(env.NATS)
 			defer sender.Close()
-			dog, err := watchdog.New(watchdog.Options{NC: env.NATS, Name: name, Sender: sender, Keys: flags.Keys(), Link: flags.Link(),
+			dog, err := watchdog.New(watchdog.Options{NC: env.NATS, Name: name, Sender: sender, Keys: flags.Keys(),
+				Link:       flags.Link(),
 				Partitions: env.Settings.Partitions, Limits: limits, Log: env.Log, Metrics: env.Metrics})
 			if err != nil {
 				return err

@@ -33,8 +33,10 @@ func allowed(dir, library string) map[string]uint64 {
 		"/usr/lib":         readFiles | unix.LANDLOCK_ACCESS_FS_EXECUTE,
 		"/etc/ld.so.cache": unix.LANDLOCK_ACCESS_FS_READ_FILE,
 		// Of itself alone: another process's environment may hold a secret.
-		"/proc/self": readFiles, "/proc/sys": readFiles, "/proc/meminfo": unix.LANDLOCK_ACCESS_FS_READ_FILE, "/proc/cpuinfo": unix.LANDLOCK_ACCESS_FS_READ_FILE,
-		"/proc/stat": unix.LANDLOCK_ACCESS_FS_READ_FILE, "/proc/loadavg": unix.LANDLOCK_ACCESS_FS_READ_FILE, "/proc/uptime": unix.LANDLOCK_ACCESS_FS_READ_FILE,
+		"/proc/self": readFiles, "/proc/sys": readFiles, "/proc/meminfo": unix.LANDLOCK_ACCESS_FS_READ_FILE,
+		"/proc/cpuinfo": unix.LANDLOCK_ACCESS_FS_READ_FILE,
+		"/proc/stat":    unix.LANDLOCK_ACCESS_FS_READ_FILE, "/proc/loadavg": unix.LANDLOCK_ACCESS_FS_READ_FILE,
+		"/proc/uptime":        unix.LANDLOCK_ACCESS_FS_READ_FILE,
 		"/sys":                readFiles,
 		"/dev":                readFiles | unix.LANDLOCK_ACCESS_FS_WRITE_FILE,
 		"/usr/share/zoneinfo": readFiles,
@@ -57,7 +59,8 @@ func confine(dir, library string) error {
 	}
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: allRights}
 	// Only the first field: a kernel of the first version refuses a longer one.
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr.Handled_access_fs), 0)
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)),
+		unsafe.Sizeof(attr.Handled_access_fs), 0)
 	if errno != 0 {
 		return fmt.Errorf("landlock: %w", errno)
 	}
@@ -95,7 +98,8 @@ func allow(ruleset int, path string, rights uint64) error {
 		rights &= fileRights | unix.LANDLOCK_ACCESS_FS_EXECUTE
 	}
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
-	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
 		return errno
 	}
 	return nil

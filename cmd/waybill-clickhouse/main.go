@@ -30,9 +30,11 @@ const stopLimit = 15 * time.Second
 func main() {
 	var s settings
 	flag.StringVar(&s.library, "libchdb", "", "`path` of libchdb.so")
-	flag.StringVar(&s.config, "config-file", "", "`path` of the ClickHouse server configuration, with data path, ports and users")
+	flag.StringVar(&s.config, "config-file", "",
+		"`path` of the ClickHouse server configuration, with data path, ports and users")
 	flag.StringVar(&s.logLevel, "log-level", "warning", "ClickHouse log `level`")
-	flag.IntVar(&s.lifetime, "lifetime-fd", -1, "inherited descriptor `number`; the engine ends when it reads end of file there")
+	flag.IntVar(&s.lifetime, "lifetime-fd", -1,
+		"inherited descriptor `number`; the engine ends when it reads end of file there")
 	flag.Parse()
 	if s.library == "" || s.config == "" || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "waybill-clickhouse: --libchdb and --config-file are needed; waybill up passes them")
@@ -83,7 +85,8 @@ func run(s settings) error {
 	})
 }
 
-// stopWhenTold calls release at the first stop signal or when the parent is gone, and ends the process the hard way if the engine then hangs.
+// stopWhenTold calls release at the first stop signal or when the parent is gone, and ends the
+// process the hard way if the engine then hangs.
 func stopWhenTold(lifetime int, release func()) {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)

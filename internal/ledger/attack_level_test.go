@@ -107,7 +107,9 @@ func TestAttacksAboveTheLowestTilesAreFound(t *testing.T) {
 // flipHash sets one bit of hash i of a tile.
 func flipHash(i int) string {
 	at := i*32 + 1
-	return "hashes = concat(substring(hashes, 1, " + strconv.Itoa(at-1) + "), char(bitXor(reinterpretAsUInt8(substring(hashes, " + strconv.Itoa(at) + ", 1)), 1)), substring(hashes, " + strconv.Itoa(at+1) + "))"
+	return "hashes = concat(substring(hashes, 1, " + strconv.Itoa(at-1) +
+		"), char(bitXor(reinterpretAsUInt8(substring(hashes, " + strconv.Itoa(at) + ", 1)), 1)), substring(hashes, " +
+		strconv.Itoa(at+1) + "))"
 }
 
 // retile makes the tiles over record idx say what the rows say now.
@@ -119,6 +121,7 @@ func (s *signed) retile(idx uint64) {
 	above, err := s.db.Tiles(s.t.Context(), []merkle.Tile{{Level: 1, Number: 0}})
 	s.must(err)
 	above[0][number] = merkle.Root(leaves)
-	s.update("tiles", "hashes = unhex('"+hex.EncodeToString(merkle.Join(leaves))+"')", "level = 0 AND tile = "+strconv.Itoa(int(number)))
+	s.update("tiles", "hashes = unhex('"+hex.EncodeToString(merkle.Join(leaves))+"')",
+		"level = 0 AND tile = "+strconv.Itoa(int(number)))
 	s.update("tiles", "hashes = unhex('"+hex.EncodeToString(merkle.Join(above[0]))+"')", "level = 1")
 }

@@ -45,7 +45,8 @@ func TestRandomAttacksAreFound(t *testing.T) {
 				case 3:
 					other := at + 1 + rng.IntN(690-at)
 					did = append(did, fmt.Sprint("swap ", at, " ", other))
-					s.replace("idx", fmt.Sprintf("if(idx = %[1]d, %[2]d, %[1]d)", at, other), fmt.Sprintf("idx IN (%d, %d)", at, other))
+					s.replace("idx", fmt.Sprintf("if(idx = %[1]d, %[2]d, %[1]d)", at, other),
+						fmt.Sprintf("idx IN (%d, %d)", at, other))
 				case 4:
 					did = append(did, fmt.Sprint("insert at ", at))
 					s.insertLike((at+17)%700, "idx", fmt.Sprint(at))
@@ -75,11 +76,12 @@ func TestAnInterruptedRunGoesOn(t *testing.T) {
 	defer cancel()
 	var kept []byte
 	stop := &stopping{Verified: &ledger.Verified{DB: s.db}, cancel: cancel}
-	o := verify.Options{Now: s.now, Name: "test", Keys: keysOf(s), Workers: 1, ChunkRecords: 256, Save: func(st verify.State) error {
-		b, err := st.Encode()
-		kept = b
-		return err
-	}}
+	o := verify.Options{Now: s.now, Name: "test", Keys: keysOf(s), Workers: 1, ChunkRecords: 256,
+		Save: func(st verify.State) error {
+			b, err := st.Encode()
+			kept = b
+			return err
+		}}
 	if _, err := verify.Run(ctx, stop, o); !errors.Is(err, context.Canceled) {
 		t.Fatalf("interrupted: %v", err)
 	}
@@ -98,7 +100,8 @@ func TestAnInterruptedRunGoesOn(t *testing.T) {
 	}
 	// Of other checkpoints than then, the state says nothing.
 	o.Keys = nil
-	if got, err = verify.Run(context.Background(), &ledger.Verified{DB: s.db}, o); err != nil || got.ResumedAt != 0 || got.Read != 700 {
+	if got, err = verify.Run(context.Background(), &ledger.Verified{DB: s.db}, o); err != nil || got.ResumedAt != 0 ||
+		got.Read != 700 {
 		t.Errorf("with other keys: resumed at %d, %v", got.ResumedAt, err)
 	}
 }
@@ -139,8 +142,10 @@ func asJSON(t *testing.T, v any) string {
 
 func TestRetiredRecordsAreNotMissing(t *testing.T) {
 	t.Parallel()
-	retired := record.Record{ID: "operator.action/retired/1", Kind: record.OperatorAction, Tenant: "default", Action: record.ActionRetired, Actor: "ann",
-		Reason: "retention is over", Settings: record.Retirement{ID: "ret_1", Month: 202610, Parts: 1, Part: 1, Ranges: []record.IdxRange{{First: 0, Last: 255}}}.Settings()}
+	retired := record.Record{ID: "operator.action/retired/1", Kind: record.OperatorAction, Tenant: "default",
+		Action: record.ActionRetired, Actor: "ann",
+		Reason: "retention is over", Settings: record.Retirement{ID: "ret_1", Month: 202610, Parts: 1, Part: 1,
+			Ranges: []record.IdxRange{{First: 0, Last: 255}}}.Settings()}
 	for name, c := range map[string]struct {
 		where string
 		want  string
@@ -156,7 +161,8 @@ func TestRetiredRecordsAreNotMissing(t *testing.T) {
 			if r.Codes() != c.want {
 				t.Errorf("got %+v", r)
 			}
-			if c.want == "" && (!r.Good || len(r.Retired) != 1 || r.Retired[0].By != "ann" || r.Retired[0].First != 0 || r.Retired[0].Last != 255 || r.Retired[0].At.IsZero()) {
+			if c.want == "" && (!r.Good || len(r.Retired) != 1 || r.Retired[0].By != "ann" || r.Retired[0].First != 0 ||
+				r.Retired[0].Last != 255 || r.Retired[0].At.IsZero()) {
 				t.Errorf("got %+v", r.Retired)
 			}
 			if c.want == "" { // LEDGER may hold for a while what was retired

@@ -26,7 +26,8 @@ func sizes() []uint64 { return []uint64{100, 256, 300, 512, 600, 690} }
 func (s *signed) storedColumns() (names []string, types map[string]string) {
 	s.t.Helper()
 	types = map[string]string{}
-	for _, l := range lines(s.t, s.conn, "SELECT concat(name, ' ', type) FROM system.columns WHERE database = currentDatabase() AND table = 'records' AND default_kind != 'ALIAS' ORDER BY position") {
+	for _, l := range lines(s.t, s.conn, "SELECT concat(name, ' ', type) FROM system.columns WHERE database = "+
+		"currentDatabase() AND table = 'records' AND default_kind != 'ALIAS' ORDER BY position") {
 		name, typ, _ := strings.Cut(l, " ")
 		names = append(names, name)
 		types[name] = typ
@@ -41,7 +42,8 @@ func (s *signed) storedColumns() (names []string, types map[string]string) {
 func flipped(name, typ string) string {
 	switch {
 	case strings.Contains(typ, "String"):
-		return fmt.Sprintf("if(%[1]s = '', 'x', concat(char(bitXor(reinterpretAsUInt8(substring(%[1]s, 1, 1)), 1)), substring(%[1]s, 2)))", name)
+		return fmt.Sprintf("if(%[1]s = '', 'x', concat(char(bitXor(reinterpretAsUInt8(substring(%[1]s, 1, 1)), 1)), "+
+			"substring(%[1]s, 2)))", name)
 	case strings.Contains(typ, "DateTime64"):
 		return fmt.Sprintf("if(%[1]s IS NULL, toDateTime64('2026-01-02 03:04:05', 9, 'UTC'), addNanoseconds(%[1]s, 1))", name)
 	}
@@ -55,7 +57,8 @@ func (s *signed) replace(column, expression, where string) {
 	names, _ := s.storedColumns()
 	all := strings.Join(names, ", ")
 	s.sql("CREATE OR REPLACE TABLE scratch AS records")
-	s.sql("INSERT INTO scratch (%s) SELECT * REPLACE (%s AS %s) FROM (SELECT %s FROM records WHERE %s)", all, expression, column, all, where)
+	s.sql("INSERT INTO scratch (%s) SELECT * REPLACE (%s AS %s) FROM (SELECT %s FROM records WHERE %s)", all, expression,
+		column, all, where)
 	s.sql("ALTER TABLE records DELETE WHERE %s SETTINGS mutations_sync = 2", where)
 	s.sql("INSERT INTO records (%s) SELECT %s FROM scratch", all, all)
 	s.sql("DROP TABLE scratch SYNC")
@@ -88,14 +91,16 @@ func TestOneByteOfAnyColumnOfARowIsFound(t *testing.T) {
 					t.Errorf("named too many: %+v", r.Findings)
 				}
 				named := slices.ContainsFunc(r.Findings, func(f verify.Finding) bool {
-					return f.First <= at && at <= f.Last && slices.ContainsFunc(f.Columns, func(d verify.Difference) bool { return d.Column == name })
+					return f.First <= at && at <= f.Last && slices.ContainsFunc(f.Columns,
+						func(d verify.Difference) bool { return d.Column == name })
 				})
 				if !named && name != "idx" && name != "body" && (at == 300 || !strings.HasPrefix(name, "stream_")) {
 					t.Errorf("the column is not named: %+v", r.Findings)
 				}
 				touched := fmt.Sprintf("idx IN (%d, %d)", at, at^1)
 				s.sql("ALTER TABLE records DELETE WHERE %s SETTINGS mutations_sync = 2", touched)
-				s.sql("INSERT INTO records (%[1]s) SELECT %[1]s FROM kept WHERE %[2]s SETTINGS insert_deduplicate = 0", all, touched)
+				s.sql("INSERT INTO records (%[1]s) SELECT %[1]s FROM kept WHERE %[2]s SETTINGS insert_deduplicate = 0", all,
+					touched)
 			})
 		}
 		s.t = t
@@ -115,20 +120,37 @@ func TestAttacksOnRecordsAreFound(t *testing.T) {
 		with   func(*signed, *verify.Options)
 	}{
 		{"a row is deleted", func(s *signed) { s.sql("ALTER TABLE records DELETE WHERE idx = 260 SETTINGS mutations_sync = 2") }, 260, verify.RecordMissing, nil},
-		{"a row is deleted lightly", func(s *signed) { s.sql("DELETE FROM records WHERE idx = 260") }, 260, verify.RecordMissing, nil},
-		{"a row behind the tiles is deleted", func(s *signed) { s.sql("ALTER TABLE records DELETE WHERE idx = 555 SETTINGS mutations_sync = 2") }, 555, verify.RecordMissing, nil},
+		{"a row is deleted lightly", func(s *signed) { s.sql("DELETE FROM records WHERE idx = 260") }, 260,
+			verify.RecordMissing, nil},
+		{"a row behind the tiles is deleted", func(s *signed) {
+			s.sql("ALTER TABLE records DELETE WHERE idx = 555 " +
+				"SETTINGS mutations_sync = 2")
+		}, 555, verify.RecordMissing, nil},
 		{"rows are swapped", func(s *signed) {
 			s.replace("idx", "if(idx = 301, 400, 301)", "idx IN (301, 400)")
 		}, 301, verify.RecordMoved, nil},
-		{"a row is inserted in the middle", func(s *signed) { s.insertLike(300, "idx", "300", "body", "replace(body, 'ann@', 'bob@')") }, 300, verify.RecordAdded, nil},
+		{"a row is inserted in the middle", func(s *signed) {
+			s.insertLike(300, "idx", "300", "body",
+				"replace(body, 'ann@', 'bob@')")
+		}, 300, verify.RecordAdded, nil},
 		{"a copy of a row is inserted", func(s *signed) { s.insertLike(20, "idx", "20") }, 20, verify.RecordAdded, nil},
-		{"a row is inserted far out", func(s *signed) { s.insertLike(20, "idx", "9000000000000000000") }, 9000000000000000000, verify.RecordAdded, nil},
-		{"a row is inserted at the end", func(s *signed) { s.insertLike(20, "idx", "700", "stream_seq", "701") }, 700, verify.NotInStream, (*signed).withStream},
+		{"a row is inserted far out", func(s *signed) { s.insertLike(20, "idx", "9000000000000000000") }, 9000000000000000000,
+			verify.RecordAdded, nil},
+		{"a row is inserted at the end", func(s *signed) { s.insertLike(20, "idx", "700", "stream_seq", "701") }, 700,
+			verify.NotInStream, (*signed).withStream},
 		{"a mutation", func(s *signed) { s.update("records", "status = 500", "idx = 299") }, 299, verify.ColumnChanged, nil},
-		{"the tail is cut off", func(s *signed) { s.sql("ALTER TABLE records DELETE WHERE idx >= 620 SETTINGS mutations_sync = 2") }, 620, verify.RolledBack, nil},
-		{"the tail is cut off before a tile", func(s *signed) { s.sql("ALTER TABLE records DELETE WHERE idx >= 400 SETTINGS mutations_sync = 2") }, 400, verify.RecordMissing, nil},
-		{"the tail is cut off and told otherwise", func(s *signed) { s.rewrite(650, 700, false) }, 600, verify.RecordsRewritten, (*signed).withStream},
-		{"the uncovered tail is told otherwise", func(s *signed) { s.rewrite(695, 700, false) }, 695, verify.StreamDiffers, (*signed).withStream},
+		{"the tail is cut off", func(s *signed) {
+			s.sql("ALTER TABLE records DELETE WHERE idx >= 620 SETTINGS " +
+				"mutations_sync = 2")
+		}, 620, verify.RolledBack, nil},
+		{"the tail is cut off before a tile", func(s *signed) {
+			s.sql("ALTER TABLE records DELETE WHERE idx >= 400 " +
+				"SETTINGS mutations_sync = 2")
+		}, 400, verify.RecordMissing, nil},
+		{"the tail is cut off and told otherwise", func(s *signed) { s.rewrite(650, 700, false) }, 600,
+			verify.RecordsRewritten, (*signed).withStream},
+		{"the uncovered tail is told otherwise", func(s *signed) { s.rewrite(695, 700, false) }, 695, verify.StreamDiffers,
+			(*signed).withStream},
 		{"records and tiles are rewritten", func(s *signed) { s.rewrite(310, 700, true) }, 300, verify.RecordsRewritten, nil},
 		{"a tile is rewritten", func(s *signed) { s.rewriteTiles(1) }, 256, verify.TileChanged, nil},
 		{"a tile is deleted", func(s *signed) { s.sql("ALTER TABLE tiles DELETE WHERE tile = 1 SETTINGS mutations_sync = 2") }, 256, verify.TileMissing, nil},
@@ -156,7 +178,8 @@ func (s *signed) insertLike(n int, changes ...string) {
 	for i := 0; i < len(changes); i += 2 {
 		replace = append(replace, changes[i+1]+" AS "+changes[i])
 	}
-	s.sql("INSERT INTO records (%s) SELECT * REPLACE (%s) FROM (SELECT %s FROM records WHERE idx = %d)", all, strings.Join(replace, ", "), all, n)
+	s.sql("INSERT INTO records (%s) SELECT * REPLACE (%s) FROM (SELECT %s FROM records WHERE idx = %d)", all,
+		strings.Join(replace, ", "), all, n)
 }
 
 // rewrite replaces the records from first on by others that are as good in
@@ -215,7 +238,9 @@ func TestLEDGERNarrowsWhatWasRewritten(t *testing.T) {
 	}
 	s.stream.trim = 400
 	r = s.verify(s.withStream)
-	if f := first(r); f == nil || f.First != 300 || f.Last != 511 || !strings.Contains(f.Text, "says otherwise about record 400: the first wrong one is at or before record 400") || strings.Contains(f.Text, "it is record") {
+	if f := first(r); f == nil || f.First != 300 || f.Last != 511 || !strings.Contains(f.Text,
+		"says otherwise about record 400: the first wrong one is at or before record 400") ||
+		strings.Contains(f.Text, "it is record") {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -230,10 +255,12 @@ func TestRowsThatWereSignedThoughTheSinkDidNotWriteThem(t *testing.T) {
 		return s
 	}
 	t.Run("one that LEDGER does not know", func(t *testing.T) {
-		s := forge(t, record.Record{ID: "att_foreign", Kind: record.Attempt, Tenant: "acme", EventID: "e", EndpointID: "ep_1", Attempt: 1})
+		s := forge(t, record.Record{ID: "att_foreign", Kind: record.Attempt, Tenant: "acme", EventID: "e", EndpointID: "ep_1",
+			Attempt: 1})
 		r := s.verify(s.withStream, s.withOutside)
 		wantFirst(t, r, 280, verify.StreamDiffers)
-		if f := first(r); f == nil || f.Count < 19 || !strings.Contains(f.Text, "somebody else than the sink put the row into the table") {
+		if f := first(r); f == nil || f.Count < 19 ||
+			!strings.Contains(f.Text, "somebody else than the sink put the row into the table") {
 			t.Errorf("got %+v", r.Findings)
 		}
 	})
@@ -241,7 +268,10 @@ func TestRowsThatWereSignedThoughTheSinkDidNotWriteThem(t *testing.T) {
 		s := newSigned(t, 300, 100)
 		s.insertLike(20, "idx", "300", "stream_epoch", "7", "id", "'att_foreign'")
 		r := s.verify(s.withStream)
-		found := slices.ContainsFunc(r.Findings, func(f verify.Finding) bool { return f.Code == verify.NotInStream && f.First == 300 })
+		found := slices.ContainsFunc(r.Findings, func(f verify.Finding) bool {
+			return f.Code == verify.NotInStream &&
+				f.First == 300
+		})
 		if r.Good || !found {
 			t.Errorf("got %+v", r.Findings)
 		}
@@ -323,14 +353,17 @@ func TestAttacksOnCheckpointsAreFound(t *testing.T) {
 		want   string
 	}{
 		{"all are deleted", func(s *signed) { s.sql("TRUNCATE TABLE checkpoints") }, nil, "no_checkpoint"},
-		{"all are deleted, the stream has them", func(s *signed) { s.sql("TRUNCATE TABLE checkpoints") }, (*signed).withOutside, "checkpoint_missing"},
+		{"all are deleted, the stream has them", func(s *signed) { s.sql("TRUNCATE TABLE checkpoints") },
+			(*signed).withOutside, "checkpoint_missing"},
 		{"the last are deleted", func(s *signed) {
 			s.sql("ALTER TABLE checkpoints DELETE WHERE size >= 300 SETTINGS mutations_sync = 2")
 			s.now = s.now.Add(time.Hour)
 		}, nil, "not_covered"},
-		{"a column is altered", func(s *signed) { s.replaceCheckpoint(512, "root", "reverse(root)") }, nil, "checkpoint_altered"},
+		{"a column is altered", func(s *signed) { s.replaceCheckpoint(512, "root", "reverse(root)") }, nil,
+			"checkpoint_altered"},
 		{"its size is altered", func(s *signed) { s.replaceCheckpoint(512, "size", "513") }, nil, "checkpoint_altered"},
-		{"a note is altered", func(s *signed) { s.replaceCheckpoint(512, "note", "replace(note, '512', '513')") }, nil, "checkpoint_invalid"},
+		{"a note is altered", func(s *signed) { s.replaceCheckpoint(512, "note", "replace(note, '512', '513')") }, nil,
+			"checkpoint_invalid"},
 		{"a note is rubbish", func(s *signed) { s.replaceCheckpoint(512, "note", "'x'") }, nil, "checkpoint_invalid"},
 		{"another history was signed", func(s *signed) {
 			c := checkpoint.Checkpoint{Origin: origin, Size: 400, Root: tlog.Hash{1}}
@@ -358,7 +391,8 @@ func TestAttacksOnCheckpointsAreFound(t *testing.T) {
 func (s *signed) replaceCheckpoint(size uint64, column, expression string) {
 	s.t.Helper()
 	s.sql("CREATE OR REPLACE TABLE scratch AS checkpoints")
-	s.sql("INSERT INTO scratch SELECT * REPLACE (%s AS %s) FROM (SELECT * FROM checkpoints WHERE size = %d)", expression, column, size)
+	s.sql("INSERT INTO scratch SELECT * REPLACE (%s AS %s) FROM (SELECT * FROM checkpoints WHERE size = %d)", expression,
+		column, size)
 	s.sql("ALTER TABLE checkpoints DELETE WHERE size = %d SETTINGS mutations_sync = 2", size)
 	s.sql("INSERT INTO checkpoints SELECT * FROM scratch")
 	s.sql("DROP TABLE scratch SYNC")

@@ -23,7 +23,8 @@ const balanceColumns = `toString(toDate(accepted_at, 'UTC')) AS day_, tenant, en
 
 // AuditBalances says what became of the deliveries of events that were accepted
 // in the period, by day, tenant and endpoint, and names at most limit mismatches.
-func (db *DB) AuditBalances(ctx context.Context, f audit.Filter, limit int) (rows []audit.Balance, mismatches []audit.Mismatch, more uint64, err error) {
+func (db *DB) AuditBalances(ctx context.Context, f audit.Filter, limit int) (rows []audit.Balance,
+	mismatches []audit.Mismatch, more uint64, err error) {
 	ctx = sweep(ctx, f)
 	windows, err := db.windows(ctx, f)
 	if err != nil {
@@ -38,7 +39,8 @@ func (db *DB) AuditBalances(ctx context.Context, f audit.Filter, limit int) (row
 		c := asked(f, "accepted_at", w)
 		args = append(args, c.args...)
 		var sums []audit.Balance
-		if err := db.selectInto(ctx, "balancing", &sums, "SELECT * EXCEPT histogram FROM (SELECT "+balanceColumns+" FROM (SELECT *, "+unsettled(f)+" AS unsettled_ FROM "+from+") WHERE "+c.String()+
+		if err := db.selectInto(ctx, "balancing", &sums, "SELECT * EXCEPT histogram FROM (SELECT "+balanceColumns+
+			" FROM (SELECT *, "+unsettled(f)+" AS unsettled_ FROM "+from+") WHERE "+c.String()+
 			" GROUP BY day_, tenant, endpoint_id ORDER BY day_, tenant, endpoint_id)", args...); err != nil {
 			return nil, nil, 0, err
 		}
@@ -64,7 +66,8 @@ func unsettled(f audit.Filter) string {
 		return "false"
 	}
 	return fmt.Sprintf(`(ifNull(accepted_at > fromUnixTimestamp64Nano(%d, 'UTC') AND accepted_at < now64(9, 'UTC') + INTERVAL 1 MINUTE, false)
-		AND notEmpty(mismatches) AND arrayAll(m -> m.1 IN ('%s'), mismatches))`, f.Settled.UnixNano(), strings.Join(audit.OnTheWay(), "', '"))
+		AND notEmpty(mismatches) AND arrayAll(m -> m.1 IN ('%s'), mismatches))`, f.Settled.UnixNano(),
+		strings.Join(audit.OnTheWay(), "', '"))
 }
 
 // AuditSettled is up to when the ledger can be asked by whoever sees nothing but
@@ -85,11 +88,14 @@ type mismatchRow struct {
 	Detail     string    `ch:"detail"`
 }
 
-func (db *DB) mismatches(ctx context.Context, from string, args []any, c conditions, limit int) (out []audit.Mismatch, more uint64, err error) {
-	all := fmt.Sprintf("(SELECT tenant, event_id, endpoint_id, assumeNotNull(accepted_at) AS accepted_at, arrayJoin(mismatches) AS m, m.1 AS what, m.2 AS detail FROM %s WHERE %s)", from, c.String())
+func (db *DB) mismatches(ctx context.Context, from string, args []any, c conditions, limit int) (out []audit.Mismatch,
+	more uint64, err error) {
+	all := fmt.Sprintf("(SELECT tenant, event_id, endpoint_id, assumeNotNull(accepted_at) AS accepted_at, "+
+		"arrayJoin(mismatches) AS m, m.1 AS what, m.2 AS detail FROM %s WHERE %s)", from, c.String())
 	var rows []mismatchRow
 	if limit > 0 {
-		query := fmt.Sprintf("SELECT * EXCEPT m FROM %s ORDER BY accepted_at, event_id, endpoint_id, what, detail LIMIT %d", all, limit+1)
+		query := fmt.Sprintf("SELECT * EXCEPT m FROM %s ORDER BY accepted_at, event_id, endpoint_id, what, detail LIMIT %d",
+			all, limit+1)
 		if err := db.selectInto(ctx, "naming mismatches", &rows, query, args...); err != nil {
 			return nil, 0, err
 		}
@@ -102,7 +108,8 @@ func (db *DB) mismatches(ctx context.Context, from string, args []any, c conditi
 		more -= uint64(len(rows))
 	}
 	for _, r := range rows {
-		out = append(out, audit.Mismatch{Tenant: r.Tenant, EventID: r.EventID, EndpointID: r.EndpointID, At: r.AcceptedAt.UTC(), What: r.What, Detail: r.Detail})
+		out = append(out, audit.Mismatch{Tenant: r.Tenant, EventID: r.EventID, EndpointID: r.EndpointID,
+			At: r.AcceptedAt.UTC(), What: r.What, Detail: r.Detail})
 	}
 	return out, more, nil
 }
@@ -118,12 +125,15 @@ func (db *DB) AuditGaps(ctx context.Context, f audit.Filter) ([]audit.Mismatch, 
 		From uint64    `ch:"gap_from"`
 		To   uint64    `ch:"gap_to"`
 	}
-	if err := db.selectInto(ctx, "reading gaps", &rows, fmt.Sprintf("SELECT at, idx, gap_from, gap_to FROM records WHERE %s ORDER BY idx LIMIT %d", c.String(), MaxLimit), c.args...); err != nil {
+	if err := db.selectInto(ctx, "reading gaps", &rows, fmt.Sprintf("SELECT at, idx, gap_from, gap_to FROM records "+
+		"WHERE %s ORDER BY idx LIMIT %d", c.String(), MaxLimit), c.args...); err != nil {
 		return nil, err
 	}
 	var out []audit.Mismatch
 	for _, r := range rows {
-		out = append(out, audit.Mismatch{At: r.At.UTC(), What: audit.LedgerGap, Detail: fmt.Sprintf("LEDGER lost messages %d to %d before they reached ClickHouse (record at index %d)", r.From, r.To, r.Idx)})
+		out = append(out, audit.Mismatch{At: r.At.UTC(), What: audit.LedgerGap,
+			Detail: fmt.Sprintf("LEDGER lost messages %d to %d before they reached ClickHouse (record at index %d)", r.From,
+				r.To, r.Idx)})
 	}
 	return out, nil
 }
@@ -178,7 +188,8 @@ func (db *DB) indicesOf(ctx context.Context, block uint64, retired []record.IdxR
 		Idx   uint64 `ch:"idx"`
 		Count uint64 `ch:"n"`
 	}
-	err := db.selectInto(ctx, "counting indices", &rows, "SELECT idx, count() AS n FROM records WHERE idx >= ? AND idx < ? GROUP BY idx ORDER BY idx",
+	err := db.selectInto(ctx, "counting indices", &rows,
+		"SELECT idx, count() AS n FROM records WHERE idx >= ? AND idx < ? GROUP BY idx ORDER BY idx",
 		block*indexBlock, (block+1)*indexBlock)
 	if err != nil || len(rows) == 0 {
 		return nil, err
@@ -189,7 +200,8 @@ func (db *DB) indicesOf(ctx context.Context, block uint64, retired []record.IdxR
 		out = append(out, missingIndices(next, r.Idx, retired)...)
 		next = r.Idx + 1
 		if r.Count > 1 {
-			out = append(out, audit.Mismatch{What: audit.IndexTwice, Detail: fmt.Sprintf("%d rows have index %d", r.Count, r.Idx)})
+			out = append(out, audit.Mismatch{What: audit.IndexTwice,
+				Detail: fmt.Sprintf("%d rows have index %d", r.Count, r.Idx)})
 		}
 	}
 	return out, nil
@@ -236,7 +248,8 @@ func (db *DB) AuditHolds(ctx context.Context, ids []string) (map[string]string, 
 			ID     string `ch:"id"`
 			Digest string `ch:"digest"`
 		}
-		if err := db.selectInto(ctx, "looking for records", &rows, "SELECT id, lower(hex(SHA256(body))) AS digest FROM records WHERE id IN (?)", chunk); err != nil {
+		if err := db.selectInto(ctx, "looking for records", &rows,
+			"SELECT id, lower(hex(SHA256(body))) AS digest FROM records WHERE id IN (?)", chunk); err != nil {
 			return nil, err
 		}
 		for _, r := range rows {

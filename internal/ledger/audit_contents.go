@@ -30,7 +30,8 @@ type contentsRow struct {
 
 // AuditContents names the ids, of events that came in during the period, under
 // which two contents stand: receivers may have got either.
-func (db *DB) AuditContents(ctx context.Context, f audit.Filter, limit int) (out []audit.Mismatch, more uint64, err error) {
+func (db *DB) AuditContents(ctx context.Context, f audit.Filter, limit int) (out []audit.Mismatch, more uint64,
+	err error) {
 	ctx = sweep(ctx, f)
 	windows, err := db.windows(ctx, f)
 	if err != nil {
@@ -52,7 +53,8 @@ func (db *DB) AuditContents(ctx context.Context, f audit.Filter, limit int) (out
 		}
 		var rows []contentsRow
 		query := fmt.Sprintf(contentsQuery, in.String(), all.String(), MaxLimit)
-		if err := db.selectInto(ctx, "looking for ids with two contents", &rows, query, append(append([]any{}, in.args...), all.args...)...); err != nil {
+		if err := db.selectInto(ctx, "looking for ids with two contents", &rows, query,
+			append(append([]any{}, in.args...), all.args...)...); err != nil {
 			return nil, 0, err
 		}
 		for _, r := range rows {
@@ -62,7 +64,8 @@ func (db *DB) AuditContents(ctx context.Context, f audit.Filter, limit int) (out
 				more++
 				continue
 			}
-			out = append(out, audit.Mismatch{Tenant: r.Tenant, EventID: r.EventID, At: r.FirstAt.UTC(), What: audit.TwoContents, Detail: contentsText(r.Stored)})
+			out = append(out, audit.Mismatch{Tenant: r.Tenant, EventID: r.EventID, At: r.FirstAt.UTC(), What: audit.TwoContents,
+				Detail: contentsText(r.Stored)})
 		}
 	}
 	return out, more, nil

@@ -50,13 +50,14 @@ func TestIDsWithTwoContentsAreNamed(t *testing.T) {
 		want   []string
 		more   uint64
 	}{
-		"of all":                            {audit.Filter{}, 10, []string{"acme/x", "other/w"}, 0},
-		"of one, and one more":              {audit.Filter{}, 1, []string{"acme/x"}, 1},
-		"of a tenant":                       {audit.Filter{Tenant: "other"}, 10, []string{"other/w"}, 0},
-		"of an event":                       {audit.Filter{EventID: "x"}, 10, []string{"acme/x"}, 0},
-		"of another event":                  {audit.Filter{EventID: "z"}, 10, nil, 0},
-		"of the period of the second alone": {audit.Filter{From: noon.Add(2e9), To: noon.Add(3e9)}, 10, []string{"acme/x"}, 0},
-		"of another period":                 {audit.Filter{From: noon.Add(1e12)}, 10, nil, 0},
+		"of all":               {audit.Filter{}, 10, []string{"acme/x", "other/w"}, 0},
+		"of one, and one more": {audit.Filter{}, 1, []string{"acme/x"}, 1},
+		"of a tenant":          {audit.Filter{Tenant: "other"}, 10, []string{"other/w"}, 0},
+		"of an event":          {audit.Filter{EventID: "x"}, 10, []string{"acme/x"}, 0},
+		"of another event":     {audit.Filter{EventID: "z"}, 10, nil, 0},
+		"of the period of the second alone": {audit.Filter{From: noon.Add(2e9), To: noon.Add(3e9)}, 10, []string{"acme/x"},
+			0},
+		"of another period": {audit.Filter{From: noon.Add(1e12)}, 10, nil, 0},
 	} {
 		found, more, err := db.AuditContents(context.Background(), c.filter, c.limit)
 		if err != nil {
@@ -74,7 +75,8 @@ func TestIDsWithTwoContentsAreNamed(t *testing.T) {
 		}
 	}
 	found, _, err := db.AuditContents(context.Background(), audit.Filter{EventID: "x"}, 1)
-	if err != nil || len(found) != 1 || !strings.Contains(found[0].Detail, "number 4 in EVENTS (accepted, type order.paid, data sha256 1111111111111111…), number 9 in EVENTS (accepted") {
+	if err != nil || len(found) != 1 || !strings.Contains(found[0].Detail,
+		"number 4 in EVENTS (accepted, type order.paid, data sha256 1111111111111111…), number 9 in EVENTS (accepted") {
 		t.Errorf("%+v %v", found, err)
 	}
 }
@@ -86,7 +88,8 @@ func TestAnEventIsTheOneThatWasSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	for of, want := range map[[2]string]uint64{{"acme", "x"}: 4, {"acme", "y"}: 11, {"acme", "z"}: 13, {"other", "z"}: 15} {
+	for of, want := range map[[2]string]uint64{{"acme", "x"}: 4, {"acme", "y"}: 11, {"acme", "z"}: 13,
+		{"other", "z"}: 15} {
 		if e, err := db.Event(ctx, of[0], of[1]); err != nil || e.EventSeq != want {
 			t.Errorf("%v is number %d (%v), want %d", of, e.EventSeq, err, want)
 		}
@@ -95,7 +98,8 @@ func TestAnEventIsTheOneThatWasSent(t *testing.T) {
 		t.Errorf("z is of %v (%v)", tenants, err)
 	}
 	contents, err := db.Contents(ctx, "acme", "x")
-	if err != nil || len(contents) != 2 || contents[0].EventSeq != 4 || contents[0].Owed != 1 || contents[1].EventSeq != 9 || contents[1].Owed != 0 {
+	if err != nil || len(contents) != 2 || contents[0].EventSeq != 4 || contents[0].Owed != 1 ||
+		contents[1].EventSeq != 9 || contents[1].Owed != 0 {
 		t.Errorf("%+v (%v)", contents, err)
 	}
 	contents, err = db.Contents(ctx, "acme", "z")

@@ -35,13 +35,16 @@ func (db *DB) AuditDays(ctx context.Context, f audit.Filter) ([]audit.Day, error
 		days.add("day <= toDate(?)", f.To.Add(-time.Nanosecond).UTC().Format(time.DateOnly))
 	}
 	var out []audit.Day
-	return out, db.selectInto(ctx, "reading the controls", &out, "SELECT toString(b.day) AS day_, "+strings.Join(sums, ", ")+
-		" FROM (SELECT * FROM audit_controls WHERE "+days.String()+" AND ("+terms+")) AS b GROUP BY b.day ORDER BY day_", append(append([]any{}, days.args...), c.args...)...)
+	return out, db.selectInto(ctx, "reading the controls", &out,
+		"SELECT toString(b.day) AS day_, "+strings.Join(sums, ", ")+
+			" FROM (SELECT * FROM audit_controls WHERE "+days.String()+" AND ("+terms+")) AS b GROUP BY b.day ORDER BY day_",
+		append(append([]any{}, days.args...), c.args...)...)
 }
 
 // AuditChanges lists changes of the configuration, from audit_changes. Changes
 // of the whole deployment are listed whatever the tenant.
-func (db *DB) AuditChanges(ctx context.Context, f audit.Filter, limit int) (rows []audit.Change, more uint64, err error) {
+func (db *DB) AuditChanges(ctx context.Context, f audit.Filter, limit int) (rows []audit.Change, more uint64,
+	err error) {
 	var c conditions
 	if f.Tenant != "" {
 		c.add("(tenant IN (?, '', 'all') OR match(action, '^(hold|ledger)[.]'))", f.Tenant)
@@ -54,13 +57,15 @@ func (db *DB) AuditChanges(ctx context.Context, f audit.Filter, limit int) (rows
 }
 
 // AuditReplays lists replays that were asked for in the period.
-func (db *DB) AuditReplays(ctx context.Context, f audit.Filter, limit int) (rows []audit.Replay, more uint64, err error) {
+func (db *DB) AuditReplays(ctx context.Context, f audit.Filter, limit int) (rows []audit.Replay, more uint64,
+	err error) {
 	c := asked(f, "requested_at", window{f.From, f.To})
 	var in conditions
 	in.add("kind = 'replay.requested'")
 	in.between("at", f.From, f.To)
 	c.add("replay_id IN (SELECT replay_id FROM records WHERE "+in.String()+")", in.args...)
-	return listed[audit.Replay](ctx, db, "reading replays", "(SELECT * EXCEPT (detail, owed_at) FROM replays)", nil, c, "requested_at, replay_id, endpoint_id", limit)
+	return listed[audit.Replay](ctx, db, "reading replays", "(SELECT * EXCEPT (detail, owed_at) FROM replays)", nil, c,
+		"requested_at, replay_id, endpoint_id", limit)
 }
 
 // AuditEvents counts the period's events. An endpoint does not narrow: an event
@@ -87,7 +92,8 @@ func (db *DB) AuditCheckpoints(ctx context.Context, f audit.Filter) (audit.Check
 	var c conditions
 	c.between("at", f.From, f.To)
 	var n uint64
-	if err := db.conn.QueryRow(ctx, "SELECT count(), max(idx) FROM records WHERE "+c.String(), c.args...).Scan(&n, &out.LastIdx); err != nil {
+	if err := db.conn.QueryRow(ctx, "SELECT count(), max(idx) FROM records WHERE "+c.String(), c.args...).Scan(&n,
+		&out.LastIdx); err != nil {
 		return out, db.explain("reading the period's last record", err)
 	}
 	out.Records = n > 0
@@ -97,7 +103,8 @@ func (db *DB) AuditCheckpoints(ctx context.Context, f audit.Filter) (audit.Check
 	}
 	one := func(into **audit.Checkpoint, where, order string, args ...any) error {
 		var rows []audit.Checkpoint
-		err := db.selectInto(ctx, "reading checkpoints", &rows, "SELECT size, at, origin, key, root FROM checkpoints WHERE "+where+" ORDER BY "+order+" LIMIT 1", args...)
+		err := db.selectInto(ctx, "reading checkpoints", &rows,
+			"SELECT size, at, origin, key, root FROM checkpoints WHERE "+where+" ORDER BY "+order+" LIMIT 1", args...)
 		if len(rows) > 0 {
 			*into = &rows[0]
 		}

@@ -10,7 +10,8 @@ import (
 
 // AuditAttempts answers the first question from audit_attempts: by endpoint and
 // number. more are the rows beyond limit.
-func (db *DB) AuditAttempts(ctx context.Context, f audit.Filter, limit int) (rows []audit.Attempt, more uint64, err error) {
+func (db *DB) AuditAttempts(ctx context.Context, f audit.Filter, limit int) (rows []audit.Attempt, more uint64,
+	err error) {
 	from, args, err := scopedView("audit_attempts", window{}.scope(f, true))
 	if err != nil {
 		return nil, 0, err
@@ -39,7 +40,8 @@ func asked(f audit.Filter, time string, w window) conditions {
 }
 
 // listed reads at most limit rows, and counts the others if there are any.
-func listed[T any](ctx context.Context, db *DB, doing, from string, fromArgs []any, c conditions, order string, limit int) (rows []T, more uint64, err error) {
+func listed[T any](ctx context.Context, db *DB, doing, from string, fromArgs []any, c conditions, order string,
+	limit int) (rows []T, more uint64, err error) {
 	args := append(append([]any{}, fromArgs...), c.args...)
 	if limit > 0 {
 		query := fmt.Sprintf("SELECT * FROM %s WHERE %s ORDER BY %s LIMIT %d", from, c.String(), order, limit+1)
@@ -68,7 +70,8 @@ func overWindows[R, S any](ctx context.Context, db *DB, q windowed, add func(S))
 		}
 		c := asked(q.filter, q.time, w)
 		var sums []S
-		if err := db.selectInto(ctx, "summing "+q.view, &sums, "SELECT "+q.totals+" FROM "+from+" WHERE "+c.String(), append(append([]any{}, args...), c.args...)...); err != nil {
+		if err := db.selectInto(ctx, "summing "+q.view, &sums, "SELECT "+q.totals+" FROM "+from+" WHERE "+c.String(),
+			append(append([]any{}, args...), c.args...)...); err != nil {
 			return nil, 0, err
 		}
 		for _, s := range sums {
@@ -104,8 +107,10 @@ const repetitionTotals = `count() AS deliveries, sum(requests) AS requests, coun
 // AuditDuplicates answers the second question from audit_duplicates. Without an
 // event, and unless all is asked for, only deliveries are listed that may have
 // reached their receiver more than once, or of which something is not as it should be.
-func (db *DB) AuditDuplicates(ctx context.Context, f audit.Filter, all bool, limit int) (rows []audit.Repetition, more uint64, totals audit.RepetitionTotals, err error) {
-	q := windowed{view: "audit_duplicates", filter: f, time: "first_at", totals: repetitionTotals, order: "first_at, event_id, endpoint_id", limit: limit}
+func (db *DB) AuditDuplicates(ctx context.Context, f audit.Filter, all bool, limit int) (rows []audit.Repetition,
+	more uint64, totals audit.RepetitionTotals, err error) {
+	q := windowed{view: "audit_duplicates", filter: f, time: "first_at", totals: repetitionTotals,
+		order: "first_at, event_id, endpoint_id", limit: limit}
 	if f.EventID == "" && !all {
 		q.only = "(may_have_arrived > 1 OR after_success > 0 OR data_digests > 1)"
 	}
@@ -118,14 +123,17 @@ const signedTotals = `count() AS attempts, countIf(state = 'signed') AS signed, 
 	arraySort(groupUniqArrayIf(100)(signature_scheme, signature_scheme != '')) AS schemes, arraySort(groupUniqArrayArray(1000)(key_ids)) AS keys`
 
 // AuditIntegrity answers the fourth question from audit_integrity.
-func (db *DB) AuditIntegrity(ctx context.Context, f audit.Filter, limit int) (rows []audit.Signed, more uint64, totals audit.SignedTotals, err error) {
-	q := windowed{view: "audit_integrity", filter: f, time: "at", totals: signedTotals, order: "at, event_id, endpoint_id, attempt, idx", limit: limit}
+func (db *DB) AuditIntegrity(ctx context.Context, f audit.Filter, limit int) (rows []audit.Signed, more uint64,
+	totals audit.SignedTotals, err error) {
+	q := windowed{view: "audit_integrity", filter: f, time: "at", totals: signedTotals,
+		order: "at, event_id, endpoint_id, attempt, idx", limit: limit}
 	rows, more, err = overWindows[audit.Signed](ctx, db, q, totals.Add)
 	return rows, more, totals, err
 }
 
 // AuditFailures answers the third question from audit_failures.
-func (db *DB) AuditFailures(ctx context.Context, f audit.Filter, limit int) (rows []audit.Failure, more uint64, totals []audit.FailureTotals, err error) {
+func (db *DB) AuditFailures(ctx context.Context, f audit.Filter, limit int) (rows []audit.Failure, more uint64,
+	totals []audit.FailureTotals, err error) {
 	var dead, in conditions
 	in.add("kind = 'delivery.dead_lettered'")
 	in.equal("tenant", f.Tenant)
@@ -138,19 +146,23 @@ func (db *DB) AuditFailures(ctx context.Context, f audit.Filter, limit int) (row
 		return nil, 0, nil, err
 	}
 	c := asked(f, "failed_at", window{f.From, f.To})
-	if rows, more, err = listed[audit.Failure](ctx, db, "reading failures", from, args, c, "failed_at, idx", limit); err != nil {
+	if rows, more, err = listed[audit.Failure](ctx, db, "reading failures", from, args, c, "failed_at, idx",
+		limit); err != nil {
 		return nil, 0, nil, err
 	}
 	err = db.selectInto(ctx, "counting failures", &totals, `SELECT what, reason, count() AS count, countIf(escalated_at IS NOT NULL) AS told, countIf(within_5_minutes) AS within, countIf(promise = 'broken') AS broken,
 		countIf(escalated_in_time) AS in_time, countIf(acknowledged_by != '') AS acked, countIf(resolution IN ('open', 'replayed')) AS open
-		FROM `+from+" WHERE "+c.String()+" GROUP BY what, reason ORDER BY count DESC, what, reason", append(append([]any{}, args...), c.args...)...)
+		FROM `+from+" WHERE "+c.String()+" GROUP BY what, reason ORDER BY count DESC, what, reason",
+		append(append([]any{}, args...), c.args...)...)
 	return rows, more, totals, err
 }
 
 // AuditAttemptGaps lists the attempts of a period whose outcome is unknown or
 // whose number is not on record.
-func (db *DB) AuditAttemptGaps(ctx context.Context, f audit.Filter, limit int) (rows []audit.Attempt, more uint64, err error) {
-	q := windowed{view: "audit_attempts", filter: f, time: "at", totals: "count() AS n", order: "at, event_id, endpoint_id, attempt", limit: limit,
+func (db *DB) AuditAttemptGaps(ctx context.Context, f audit.Filter, limit int) (rows []audit.Attempt, more uint64,
+	err error) {
+	q := windowed{view: "audit_attempts", filter: f, time: "at", totals: "count() AS n",
+		order: "at, event_id, endpoint_id, attempt", limit: limit,
 		only: "state IN ('unknown', 'missing')"}
 	type counted struct {
 		N uint64 `ch:"n"`

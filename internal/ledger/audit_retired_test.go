@@ -31,7 +31,10 @@ func acrossMonths(t *testing.T) []ledger.Row {
 		})
 	}
 	try := func(day, event, replay string, n int, class string) {
-		tell(day, record.Attempt, event, func(r *record.Record) { r.Attempt, r.Class, r.Outcome, r.ReplayID = n, class, class, replay })
+		tell(day, record.Attempt, event, func(r *record.Record) {
+			r.Attempt, r.Class, r.Outcome, r.ReplayID = n, class, class,
+				replay
+		})
 	}
 	begin := func(day string, events ...string) {
 		for _, e := range events {
@@ -71,18 +74,25 @@ func TestADeliveryThatBeganInARetiredMonthIsToldApart(t *testing.T) {
 		withText string
 	}{
 		{name: "nothing is retired", owed: 6},
-		{name: "the first month is", retired: 201501, harm: drop + "201501", owed: 2, begun: 4, withText: "4 deliveries were begun in a month that has been retired"},
+		{name: "the first month is", retired: 201501, harm: drop + "201501", owed: 2, begun: 4,
+			withText: "4 deliveries were begun in a month that has been retired"},
 		{name: "a month between is", retired: 201502, harm: drop + "201502", owed: 6},
 		{name: "a month is gone that is not on record as retired", harm: drop + "201501", owed: 6, want: []string{
-			"tried/ep_a attempt_missing", "tried/ep_a attempt_not_owed", "tried/ep_a event_missing", "dead/ep_a end_not_owed", "dead/ep_a event_missing",
-			"again/ep_a attempt_missing", "again/ep_a event_missing", "long/ep_a attempt_missing", "long/ep_a attempt_not_owed", "long/ep_a event_missing", "/ index_missing"}},
-		{name: "one that was taken back explains nothing", retired: 201501, kept: true, harm: "ALTER TABLE records DELETE WHERE idx = 0", owed: 6,
+			"tried/ep_a attempt_missing", "tried/ep_a attempt_not_owed", "tried/ep_a event_missing", "dead/ep_a end_not_owed",
+			"dead/ep_a event_missing",
+			"again/ep_a attempt_missing", "again/ep_a event_missing", "long/ep_a attempt_missing", "long/ep_a attempt_not_owed",
+			"long/ep_a event_missing", "/ index_missing"}},
+		{name: "one that was taken back explains nothing", retired: 201501, kept: true,
+			harm: "ALTER TABLE records DELETE WHERE idx = 0", owed: 6,
 			want: []string{"tried/ep_a event_missing", "/ index_missing"}},
-		{name: "a young obligation is removed beside it", retired: 201501, harm: "ALTER TABLE records DELETE WHERE idx = 20 OR toYYYYMM(at) = 201501", owed: 2, begun: 4,
+		{name: "a young obligation is removed beside it", retired: 201501,
+			harm: "ALTER TABLE records DELETE WHERE idx = 20 OR toYYYYMM(at) = 201501", owed: 2, begun: 4,
 			want: []string{"young/ep_a not_owed", "/ index_missing"}},
-		{name: "an event is removed that is too young to have begun there", retired: 201501, harm: "ALTER TABLE records DELETE WHERE idx = 23 OR toYYYYMM(at) = 201501", owed: 2, begun: 4,
+		{name: "an event is removed that is too young to have begun there", retired: 201501,
+			harm: "ALTER TABLE records DELETE WHERE idx = 23 OR toYYYYMM(at) = 201501", owed: 2, begun: 4,
 			want: []string{"later/ep_a event_missing", "/ index_missing"}},
-		{name: "one that began there has something else wrong", retired: 201501, harm: "ALTER TABLE records UPDATE class = 'delivered' WHERE idx = 17", owed: 6, want: []string{"long/ep_a attempt_after_end", "long/ep_a two_ends"}},
+		{name: "one that began there has something else wrong", retired: 201501, harm: "ALTER TABLE records UPDATE class " +
+			"= 'delivered' WHERE idx = 17", owed: 6, want: []string{"long/ep_a attempt_after_end", "long/ep_a two_ends"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -105,7 +115,8 @@ func TestADeliveryThatBeganInARetiredMonthIsToldApart(t *testing.T) {
 				s := &story{t: t, rows: rows}
 				say := func(action string, ranges []record.IdxRange) {
 					s.tell(record.OperatorAction, "", "", func(r *record.Record) {
-						r.Action, r.Actor, r.Settings = action, "ann", record.Retirement{ID: "ret_1", Month: c.retired, Parts: 1, Part: 1, Ranges: ranges}.Settings()
+						r.Action, r.Actor, r.Settings = action, "ann",
+							record.Retirement{ID: "ret_1", Month: c.retired, Parts: 1, Part: 1, Ranges: ranges}.Settings()
 					})
 				}
 				say(record.ActionRetired, ranges)
@@ -129,14 +140,16 @@ func TestADeliveryThatBeganInARetiredMonthIsToldApart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer := audit.NewCompleteness(audit.Filter{}, audit.Events{Accepted: 1}, sums, append(found, indices...), more, nil)
+			answer := audit.NewCompleteness(audit.Filter{}, audit.Events{Accepted: 1}, sums, append(found, indices...), more,
+				nil)
 			var got []string
 			for _, m := range answer.Mismatches {
 				got = append(got, fmt.Sprintf("%s/%s %s", m.EventID, m.EndpointID, m.What))
 			}
 			compare(t, got, c.want)
 			if answer.Total.Accepted != c.owed || answer.Total.BegunRetired != c.begun || answer.Balanced != (len(c.want) == 0) {
-				t.Errorf("owed %d, begun in a retired month %d, balanced %v; want %d, %d", answer.Total.Accepted, answer.Total.BegunRetired, answer.Balanced, c.owed, c.begun)
+				t.Errorf("owed %d, begun in a retired month %d, balanced %v; want %d, %d", answer.Total.Accepted,
+					answer.Total.BegunRetired, answer.Balanced, c.owed, c.begun)
 			}
 			if text := strings.Join(answer.Notes, "\n"); !strings.Contains(text, c.withText) {
 				t.Errorf("lacks %q:\n%s", c.withText, text)

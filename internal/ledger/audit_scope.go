@@ -31,7 +31,8 @@ func (db *DB) windows(ctx context.Context, f audit.Filter) ([]window, error) {
 		Records uint64    `ch:"records"`
 	}
 	if err := db.selectInto(ctx, "measuring the period", &hours,
-		"SELECT toStartOfHour(at) AS hour, count() AS records FROM records WHERE "+c.String()+" GROUP BY hour ORDER BY hour", c.args...); err != nil {
+		"SELECT toStartOfHour(at) AS hour, count() AS records FROM records WHERE "+c.String()+" GROUP BY hour ORDER BY hour",
+		c.args...); err != nil {
 		return nil, err
 	}
 	var out []window
@@ -121,7 +122,8 @@ func sweep(ctx context.Context, f audit.Filter) context.Context {
 // it has records of all of them, and of the event and the endpoint as the tenant's.
 func (db *DB) Known(ctx context.Context, f audit.Filter) (unknown string, err error) {
 	for _, q := range []struct{ what, column, value, tenant string }{
-		{"event", "event_id", f.EventID, ""}, {"tenant", "tenant", f.Tenant, ""}, {"endpoint", "endpoint_id", f.EndpointID, ""},
+		{"event", "event_id", f.EventID, ""}, {"tenant", "tenant", f.Tenant, ""},
+		{"endpoint", "endpoint_id", f.EndpointID, ""},
 		{"event", "event_id", f.EventID, f.Tenant}, {"endpoint", "endpoint_id", f.EndpointID, f.Tenant},
 	} {
 		if q.value == "" {
@@ -131,7 +133,8 @@ func (db *DB) Known(ctx context.Context, f audit.Filter) (unknown string, err er
 		c.equal(q.column, q.value)
 		c.equal("tenant", q.tenant)
 		var n uint64
-		err := db.conn.QueryRow(ctx, "SELECT count() FROM (SELECT 1 FROM records WHERE "+c.String()+" LIMIT 1)", c.args...).Scan(&n)
+		err := db.conn.QueryRow(ctx, "SELECT count() FROM (SELECT 1 FROM records WHERE "+c.String()+" LIMIT 1)",
+			c.args...).Scan(&n)
 		if err != nil {
 			return "", db.explain("looking for a "+q.what, err)
 		}

@@ -17,9 +17,11 @@ func TestWhatIsOnItsWayIsNoMismatch(t *testing.T) {
 	ctx := context.Background()
 	now := time.Now().UTC()
 	accepted := func(id string, at time.Time) record.Record {
-		return record.Record{ID: "event/" + id, Kind: record.EventAccepted, At: at, Tenant: "acme", EventID: id, Endpoints: 1, EndpointIDs: []string{"ep_1"}}
+		return record.Record{ID: "event/" + id, Kind: record.EventAccepted, At: at, Tenant: "acme", EventID: id, Endpoints: 1,
+			EndpointIDs: []string{"ep_1"}}
 	}
-	tried := record.Record{ID: "att_1", Kind: record.Attempt, At: now, Tenant: "acme", EventID: "e-2", EndpointID: "ep_9", Attempt: 1, Class: "delivered"}
+	tried := record.Record{ID: "att_1", Kind: record.Attempt, At: now, Tenant: "acme", EventID: "e-2", EndpointID: "ep_9",
+		Attempt: 1, Class: "delivered"}
 	var rows []ledger.Row
 	for i, r := range []record.Record{accepted("e-1", now), accepted("e-2", now), tried} {
 		rows = append(rows, row(t, uint64(i), r))
@@ -43,8 +45,10 @@ func TestWhatIsOnItsWayIsNoMismatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := audit.NewCompleteness(f, audit.Events{Accepted: 2}, sums, found, more, nil)
-		if a.Total.Unsettled != unsettled || a.Total.Mismatched != mismatched || a.Balanced != (mismatched == 0) || (mismatched == 0) != (len(found) == 0) {
-			t.Errorf("settled until %s: %d not settled, %d mismatched, balanced %v: %+v", settled, a.Total.Unsettled, a.Total.Mismatched, a.Balanced, found)
+		if a.Total.Unsettled != unsettled || a.Total.Mismatched != mismatched || a.Balanced != (mismatched == 0) ||
+			(mismatched == 0) != (len(found) == 0) {
+			t.Errorf("settled until %s: %d not settled, %d mismatched, balanced %v: %+v", settled, a.Total.Unsettled,
+				a.Total.Mismatched, a.Balanced, found)
 		}
 	}
 	ask(time.Time{}, 0, 3)

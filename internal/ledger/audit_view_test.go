@@ -21,24 +21,40 @@ func TestTheAuditViewsAnswerTheirQuestions(t *testing.T) {
 		name, query string
 		want        []string
 	}{
-		{"every attempt, gaps as gaps", "SELECT (endpoint_id, attempt, state, status) FROM audit_attempts WHERE event_id = 'e1' ORDER BY endpoint_id, attempt",
-			[]string{"('ep_a',1,'answered',200)", "('ep_b',1,'answered',503)", "('ep_b',2,'unknown',0)", "('ep_b',3,'missing',0)", "('ep_b',4,'answered',200)"}},
-		{"why there was each request after the first", "SELECT (event_id, endpoint_id, requests, may_have_arrived, delivered, after_success, repeats) FROM audit_duplicates WHERE requests > 1 ORDER BY event_id",
-			[]string{"('e1','ep_b',3,3,1,0,['attempt 2: attempt 1 ended as status_retryable with status 503','attempt 4: what became of attempt 2 is unknown'])",
+		{"every attempt, gaps as gaps", "SELECT (endpoint_id, attempt, state, status) FROM audit_attempts WHERE event_id " +
+			"= 'e1' ORDER BY endpoint_id, attempt",
+			[]string{"('ep_a',1,'answered',200)", "('ep_b',1,'answered',503)", "('ep_b',2,'unknown',0)",
+				"('ep_b',3,'missing',0)", "('ep_b',4,'answered',200)"}},
+		{"why there was each request after the first", "SELECT (event_id, endpoint_id, requests, may_have_arrived, " +
+			"delivered, after_success, repeats) FROM audit_duplicates WHERE requests > 1 ORDER BY event_id",
+			[]string{"('e1','ep_b',3,3,1,0,['attempt 2: attempt 1 ended as status_retryable with status 503','attempt 4: " +
+				"what became of attempt 2 is unknown'])",
 				"('e2','ep_a',2,2,1,0,['attempt 2: replay rpl_1 by alice, receiver mended'])"}},
-		{"a refused connection brought nothing", "SELECT (requests, may_have_arrived) FROM audit_duplicates WHERE event_id = 'e4'", []string{"(1,0)"}},
-		{"each failure, how soon a human was told, and who took it", "SELECT (what, event_id, reason, time_to_human_us, within_5_minutes, promise, escalated_in_time, acknowledged_by, resolution) FROM audit_failures ORDER BY idx",
-			[]string{"('dead_letter','e2','permanently_rejected',1000000,true,'kept',true,'bob','delivered')", "('dead_letter','e3','deadline_exceeded',NULL,false,'broken',false,'','replayed')",
-				"('rejected_event','e7','invalid_event',NULL,false,'broken',false,'','open')", "('dead_letter','e8','endpoint_unreachable',NULL,false,'broken',false,'','delivered before')"}},
-		{"the digest of each attempt", "SELECT (endpoint_id, attempt, state, payload_digest, agrees) FROM audit_integrity WHERE event_id = 'e1' ORDER BY endpoint_id, attempt",
-			[]string{"('ep_a',1,'signed','digest-e1-1',true)", "('ep_b',1,'signed','digest-e1-1',true)", "('ep_b',2,'unknown','',true)", "('ep_b',4,'signed','digest-e1-4',true)"}},
-		{"what ran on a day", "SELECT (day, sum(events_accepted), sum(events_unmatched), sum(events_rejected), sum(delivered), sum(attempts_unknown), sum(dead_lettered), sum(people_told), sum(changes)) FROM audit_controls WHERE tenant = 'acme' GROUP BY day",
+		{"a refused connection brought nothing", "SELECT (requests, may_have_arrived) FROM audit_duplicates WHERE " +
+			"event_id = 'e4'", []string{"(1,0)"}},
+		{"each failure, how soon a human was told, and who took it", "SELECT (what, event_id, reason, time_to_human_us, " +
+			"within_5_minutes, promise, escalated_in_time, acknowledged_by, resolution) FROM audit_failures ORDER BY idx",
+			[]string{"('dead_letter','e2','permanently_rejected',1000000,true,'kept',true,'bob','delivered')",
+				"('dead_letter','e3','deadline_exceeded',NULL,false,'broken',false,'','replayed')",
+				"('rejected_event','e7','invalid_event',NULL,false,'broken',false,'','open')",
+				"('dead_letter','e8','endpoint_unreachable',NULL,false,'broken',false,'','delivered before')"}},
+		{"the digest of each attempt", "SELECT (endpoint_id, attempt, state, payload_digest, agrees) FROM audit_integrity " +
+			"WHERE event_id = 'e1' ORDER BY endpoint_id, attempt",
+			[]string{"('ep_a',1,'signed','digest-e1-1',true)", "('ep_b',1,'signed','digest-e1-1',true)",
+				"('ep_b',2,'unknown','',true)", "('ep_b',4,'signed','digest-e1-4',true)"}},
+		{"what ran on a day", "SELECT (day, sum(events_accepted), sum(events_unmatched), sum(events_rejected), " +
+			"sum(delivered), sum(attempts_unknown), sum(dead_lettered), sum(people_told), sum(changes)) FROM audit_controls " +
+			"WHERE tenant = 'acme' GROUP BY day",
 			[]string{"('2026-11-02',6,1,1,4,1,3,1,2)"}},
 		{"who changed what", "SELECT (kind, action, actor, endpoint_id, endpoint_revision) FROM audit_changes ORDER BY idx",
 			[]string{"('endpoint.changed','create','alice','ep_a',1)", "('endpoint.changed','disable','alice','ep_a',2)"}},
-		{"what is not as it should be, by name", "SELECT (tenant, event_id, endpoint_id, mismatches) FROM audit_completeness WHERE notEmpty(mismatches) ORDER BY event_id, tenant",
-			[]string{"('acme','e1','ep_b',[('attempt_missing','attempt 3 is not on record')])", "('other','e1','ep_c',[('event_missing','nothing is on record of the event itself')])"}},
-		{"the same states as deliveries", "SELECT (a.tenant, a.event_id, a.endpoint_id, a.state, d.state) FROM audit_completeness AS a FULL JOIN deliveries AS d USING (tenant, event_id, endpoint_id) WHERE a.state != d.state", nil},
+		{"what is not as it should be, by name", "SELECT (tenant, event_id, endpoint_id, mismatches) FROM " +
+			"audit_completeness WHERE notEmpty(mismatches) ORDER BY event_id, tenant",
+			[]string{"('acme','e1','ep_b',[('attempt_missing','attempt 3 is not on record')])",
+				"('other','e1','ep_c',[('event_missing','nothing is on record of the event itself')])"}},
+		{"the same states as deliveries", "SELECT (a.tenant, a.event_id, a.endpoint_id, a.state, d.state) FROM " +
+			"audit_completeness AS a FULL JOIN deliveries AS d USING (tenant, event_id, endpoint_id) WHERE a.state != d.state",
+			nil},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { compare(t, lines(t, conn, c.query), c.want) })
@@ -50,7 +66,8 @@ func whole(t testing.TB) []ledger.Row {
 	s := &story{t: t}
 	for _, e := range []string{"w1", "w2", "w3"} {
 		s.tell(record.EventAccepted, e, "", func(r *record.Record) {
-			r.EventType, r.Endpoints, r.EndpointIDs, r.StoredAt, r.DataDigest = "order.paid", 2, []string{"ep_a", "ep_b"}, r.At.Add(-time.Millisecond), "data-"+e
+			r.EventType, r.Endpoints, r.EndpointIDs, r.StoredAt, r.DataDigest = "order.paid", 2, []string{"ep_a", "ep_b"},
+				r.At.Add(-time.Millisecond), "data-"+e
 		})
 		s.owed(e, "ep_a", "")
 		s.owed(e, "ep_b", "")
@@ -58,7 +75,8 @@ func whole(t testing.TB) []ledger.Row {
 		s.attempt(e, "ep_b", "", 1, 503, "status_retryable", "retryable", "retry")
 		s.delivered(e, "ep_b", "", 2)
 	}
-	s.tell(record.ReplayRequested, "w3", "ep_a", func(r *record.Record) { r.ReplayID, r.Actor, r.Reason = "rpl_9", "alice", "drill" })
+	s.tell(record.ReplayRequested, "w3", "ep_a",
+		func(r *record.Record) { r.ReplayID, r.Actor, r.Reason = "rpl_9", "alice", "drill" })
 	s.owed("w3", "ep_a", "rpl_9")
 	s.delivered("w3", "ep_a", "rpl_9", 2) // 20
 	return s.rows
@@ -73,16 +91,26 @@ func TestEachThingThatIsWrongIsNamedWithItsDelivery(t *testing.T) {
 		want []string
 	}{
 		{"nothing", "", nil},
-		{"an obligation removed", "ALTER TABLE records DELETE WHERE idx = 8", []string{"w2/ep_b not_owed", "/ index_missing"}},
-		{"an obligation given to another endpoint", "ALTER TABLE records UPDATE endpoint_id = 'ep_z' WHERE idx = 8", []string{"w2/ep_b not_owed", "w2/ep_z not_promised"}},
-		{"an attempt removed", "ALTER TABLE records DELETE WHERE idx = 10", []string{"w2/ep_b attempt_missing", "/ index_missing"}},
-		{"an attempt given another number", "ALTER TABLE records UPDATE attempt = 2 WHERE idx = 10", []string{"w2/ep_b attempt_missing", "w2/ep_b attempt_twice"}},
-		{"an event removed", "ALTER TABLE records DELETE WHERE idx = 6", []string{"w2/ep_a event_missing", "w2/ep_b event_missing", "/ index_missing"}},
-		{"an attempt turned into a second success", "ALTER TABLE records UPDATE class = 'delivered' WHERE idx = 10", []string{"w2/ep_b attempt_after_end", "w2/ep_b two_ends"}},
-		{"a replay's obligation removed", "ALTER TABLE records DELETE WHERE idx = 19", []string{"w3/ep_a attempt_not_owed", "/ index_missing"}},
-		{"a row repeated", "INSERT INTO records SELECT * FROM records WHERE idx = 7", []string{"w2/ep_a owed_twice", "/ index_twice"}},
-		{"attempts moved to an event that nobody published", "ALTER TABLE records UPDATE event_id = 'w9' WHERE idx = 9", []string{"w9/ep_a attempt_not_owed", "w9/ep_a event_missing"}},
-		{"the last row of all removed is what only LEDGER and verify can tell", "ALTER TABLE records DELETE WHERE idx = 20", nil},
+		{"an obligation removed", "ALTER TABLE records DELETE WHERE idx = 8",
+			[]string{"w2/ep_b not_owed", "/ index_missing"}},
+		{"an obligation given to another endpoint", "ALTER TABLE records UPDATE endpoint_id = 'ep_z' WHERE idx = 8",
+			[]string{"w2/ep_b not_owed", "w2/ep_z not_promised"}},
+		{"an attempt removed", "ALTER TABLE records DELETE WHERE idx = 10",
+			[]string{"w2/ep_b attempt_missing", "/ index_missing"}},
+		{"an attempt given another number", "ALTER TABLE records UPDATE attempt = 2 WHERE idx = 10",
+			[]string{"w2/ep_b attempt_missing", "w2/ep_b attempt_twice"}},
+		{"an event removed", "ALTER TABLE records DELETE WHERE idx = 6",
+			[]string{"w2/ep_a event_missing", "w2/ep_b event_missing", "/ index_missing"}},
+		{"an attempt turned into a second success", "ALTER TABLE records UPDATE class = 'delivered' WHERE idx = 10",
+			[]string{"w2/ep_b attempt_after_end", "w2/ep_b two_ends"}},
+		{"a replay's obligation removed", "ALTER TABLE records DELETE WHERE idx = 19",
+			[]string{"w3/ep_a attempt_not_owed", "/ index_missing"}},
+		{"a row repeated", "INSERT INTO records SELECT * FROM records WHERE idx = 7",
+			[]string{"w2/ep_a owed_twice", "/ index_twice"}},
+		{"attempts moved to an event that nobody published", "ALTER TABLE records UPDATE event_id = 'w9' WHERE idx = 9",
+			[]string{"w9/ep_a attempt_not_owed", "w9/ep_a event_missing"}},
+		{"the last row of all removed is what only LEDGER and verify can tell", "ALTER TABLE records DELETE WHERE idx = 20",
+			nil},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -191,7 +219,8 @@ func TestOneEventsAttemptsAreReadFromFewBlocks(t *testing.T) {
 		t.Fatalf("%d rows, %d more, %v", len(rows), more, err)
 	}
 	for _, view := range []string{"audit_attempts", "audit_duplicates", "audit_integrity", "audit_completeness"} {
-		plan := strings.Join(lines(t, conn, fmt.Sprintf("SELECT explain FROM (EXPLAIN indexes = 1 SELECT * FROM %s WHERE event_id = '%s')", view, ids[0])), "\n")
+		plan := strings.Join(lines(t, conn, fmt.Sprintf("SELECT explain FROM (EXPLAIN indexes = 1 SELECT * FROM %s WHERE "+
+			"event_id = '%s')", view, ids[0])), "\n")
 		if !strings.Contains(plan, "by_event") {
 			t.Errorf("%s does not use the index on event_id:\n%s", view, plan)
 		}
@@ -216,10 +245,12 @@ func BenchmarkQuestionOne(b *testing.B) {
 	db, conn, _ := open(b)
 	const n = 10_000_000
 	fill(b, conn, n)
-	ids := lines(b, conn, "SELECT event_id FROM records WHERE kind = 'event.accepted' AND idx % 1000003 < 5 ORDER BY idx LIMIT 20")
+	ids := lines(b, conn, "SELECT event_id FROM records WHERE kind = 'event.accepted' AND idx % 1000003 < 5 ORDER BY "+
+		"idx LIMIT 20")
 	b.ResetTimer()
 	for i := 0; b.Loop(); i++ {
-		if rows, _, err := db.AuditAttempts(context.Background(), audit.Filter{EventID: ids[i%len(ids)]}, 100); err != nil || len(rows) != 2 {
+		if rows, _, err := db.AuditAttempts(context.Background(), audit.Filter{EventID: ids[i%len(ids)]}, 100); err != nil ||
+			len(rows) != 2 {
 			b.Fatal(len(rows), err)
 		}
 	}
@@ -230,7 +261,8 @@ func TestHoldsAndKeysAreListedWhateverTheTenant(t *testing.T) {
 	t.Parallel()
 	db, _, _ := open(t)
 	s := &story{t: t}
-	for action, tenant := range map[string]string{"hold.added": "default", "ledger.key_rotated": "waybill", "channel.tested": "other"} {
+	for action, tenant := range map[string]string{"hold.added": "default", "ledger.key_rotated": "waybill",
+		"channel.tested": "other"} {
 		s.tell(record.OperatorAction, "", "", func(r *record.Record) { r.Action, r.Tenant = action, tenant })
 	}
 	if err := db.Append(context.Background(), s.rows); err != nil {
@@ -248,18 +280,22 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 	for _, c := range []struct {
 		f    audit.Filter
 		want string
-	}{{audit.Filter{}, ""}, {audit.Filter{Tenant: "acme", EndpointID: "ep_a", EventID: "e1"}, ""}, {audit.Filter{Tenant: "nobody"}, "tenant nobody"},
+	}{{audit.Filter{}, ""}, {audit.Filter{Tenant: "acme", EndpointID: "ep_a", EventID: "e1"}, ""},
+		{audit.Filter{Tenant: "nobody"}, "tenant nobody"},
 		{audit.Filter{EndpointID: "ep_x'"}, "endpoint ep_x'"}, {audit.Filter{EventID: "e99"}, "event e99"},
-		{audit.Filter{Tenant: "other", EndpointID: "ep_a"}, "endpoint ep_a of tenant other"}, {audit.Filter{Tenant: "other", EventID: "e2"}, "event e2 of tenant other"}} {
+		{audit.Filter{Tenant: "other", EndpointID: "ep_a"}, "endpoint ep_a of tenant other"},
+		{audit.Filter{Tenant: "other", EventID: "e2"}, "event e2 of tenant other"}} {
 		if got, err := db.Known(context.Background(), c.f); err != nil || got != c.want {
 			t.Errorf("%+v: %q, %v", c.f, got, err)
 		}
 	}
 	attempts, _, err := db.AuditAttempts(context.Background(), audit.Filter{EventID: "e1", Tenant: "acme"}, 100)
-	if err != nil || len(attempts) != 5 || attempts[3].State != audit.Missing || attempts[3].Number != 3 || attempts[2].State != audit.Unknown {
+	if err != nil || len(attempts) != 5 || attempts[3].State != audit.Missing || attempts[3].Number != 3 ||
+		attempts[2].State != audit.Unknown {
 		t.Errorf("%+v, %v", attempts, err)
 	}
-	if attempts, more, err := db.AuditAttempts(context.Background(), audit.Filter{EventID: "e1", Tenant: "acme", EndpointID: "ep_b"}, 1); err != nil || len(attempts) != 1 || more != 3 {
+	if attempts, more, err := db.AuditAttempts(context.Background(),
+		audit.Filter{EventID: "e1", Tenant: "acme", EndpointID: "ep_b"}, 1); err != nil || len(attempts) != 1 || more != 3 {
 		t.Errorf("%d, %d more, %v", len(attempts), more, err)
 	}
 	checkpoints, err := db.AuditCheckpoints(context.Background(), audit.Filter{From: noon})

@@ -7,7 +7,8 @@ import (
 )
 
 // AuditEventRecords implements outside.Records, window by window of the period.
-func (db *DB) AuditEventRecords(ctx context.Context, f audit.Filter, before uint64, yield func([]audit.EventRecord) error) error {
+func (db *DB) AuditEventRecords(ctx context.Context, f audit.Filter, before uint64,
+	yield func([]audit.EventRecord) error) error {
 	windows, err := db.windows(ctx, f)
 	if err != nil {
 		return err
@@ -36,7 +37,8 @@ func (db *DB) AuditEventRecords(ctx context.Context, f audit.Filter, before uint
 }
 
 // AuditAttemptRecords implements outside.Records.
-func (db *DB) AuditAttemptRecords(ctx context.Context, f audit.Filter, before uint64, yield func(audit.AttemptRecord) error) error {
+func (db *DB) AuditAttemptRecords(ctx context.Context, f audit.Filter, before uint64,
+	yield func(audit.AttemptRecord) error) error {
 	var c conditions
 	c.add("kind = 'attempt'")
 	c.add("idx < ?", before)

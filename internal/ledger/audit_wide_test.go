@@ -41,8 +41,10 @@ func TestEachQuestionIsAnsweredAboutAVeryWideEvent(t *testing.T) {
 			for _, r := range rows {
 				sum.Accepted, sum.Delivered, sum.Pending = sum.Accepted+r.Accepted, sum.Delivered+r.Delivered, sum.Pending+r.Pending
 			}
-			if sum.Accepted != wideEndpoints || sum.Delivered != wideEndpoints-1 || sum.Pending != 1 || len(found) != 0 || more != 0 {
-				return fmt.Errorf("%d accepted, %d delivered, %d pending, %v, %w", sum.Accepted, sum.Delivered, sum.Pending, found, err)
+			if sum.Accepted != wideEndpoints || sum.Delivered != wideEndpoints-1 || sum.Pending != 1 || len(found) != 0 ||
+				more != 0 {
+				return fmt.Errorf("%d accepted, %d delivered, %d pending, %v, %w", sum.Accepted, sum.Delivered, sum.Pending, found,
+					err)
 			}
 			return err
 		},
@@ -105,8 +107,10 @@ func wideEvent(t *testing.T) (rows []ledger.Row) {
 		add(record.Record{Kind: record.DeliveryOwed, EndpointID: fmt.Sprintf("ep_%05d", i)})
 	}
 	for i := range wideEndpoints - 1 {
-		add(record.Record{Kind: record.Attempt, EndpointID: fmt.Sprintf("ep_%05d", i), Attempt: 1, Status: 200, Outcome: "delivered",
-			Class: "delivered", Decision: "delivered", StartedAt: noon, PayloadDigest: "digest", URL: "https://receiver.example/in"})
+		add(record.Record{Kind: record.Attempt, EndpointID: fmt.Sprintf("ep_%05d", i), Attempt: 1, Status: 200,
+			Outcome: "delivered",
+			Class:   "delivered", Decision: "delivered", StartedAt: noon, PayloadDigest: "digest",
+			URL: "https://receiver.example/in"})
 	}
 	return rows
 }

@@ -34,7 +34,8 @@ func (db *DB) Restore(ctx context.Context, from string) (err error) {
 	p, err := db.Last(ctx)
 	switch {
 	case err == nil && p.Next > 0:
-		return fmt.Errorf("%w: database %q has %d; a backup is restored into an empty one", ErrNotEmpty, db.Database(), p.Next)
+		return fmt.Errorf("%w: database %q has %d; a backup is restored into an empty one", ErrNotEmpty, db.Database(),
+			p.Next)
 	case err != nil && !errors.Is(err, ErrNoSchema):
 		return err
 	}
@@ -46,7 +47,8 @@ func (db *DB) Restore(ctx context.Context, from string) (err error) {
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	ctx = withoutReadTimeout(ctx)
-	if err := db.explain("restoring", conn.Exec(ctx, "DROP DATABASE IF EXISTS "+db.Database()+" SYNC")); err != nil { // without a record
+	// without a record
+	if err := db.explain("restoring", conn.Exec(ctx, "DROP DATABASE IF EXISTS "+db.Database()+" SYNC")); err != nil {
 		return err
 	}
 	return db.explain("restoring", conn.Exec(ctx, fmt.Sprintf("RESTORE DATABASE %s FROM %s", db.Database(), from)))

@@ -62,9 +62,11 @@ func (db *DB) dial(ctx context.Context) (*ch.Client, error) {
 	o := &db.options
 	var errs []error
 	for _, addr := range o.Addr {
-		c, err := ch.Dial(ctx, ch.Options{Address: addr, Database: db.Database(), User: o.Auth.Username, Password: o.Auth.Password,
-			Compression: bulkCompression(addr), TLS: o.TLS, DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, ClientName: "waybill",
-			Settings: settingsOf(o.Settings)})
+		c, err := ch.Dial(ctx, ch.Options{Address: addr, Database: db.Database(), User: o.Auth.Username,
+			Password:    o.Auth.Password,
+			Compression: bulkCompression(addr), TLS: o.TLS, DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout,
+			ClientName: "waybill",
+			Settings:   settingsOf(o.Settings)})
 		if err == nil {
 			return c, nil
 		}

@@ -136,7 +136,8 @@ func (c *texts) DecodeColumn(r *proto.Reader, rows int) error {
 		}
 		c.plainStrings.Pos = append(c.plainStrings.Pos, c.words.Pos[k])
 	}
-	c.literal = !slices.ContainsFunc(c.words.Pos, func(p proto.Position) bool { return !isLiteral(c.words.Buf[p.Start:p.End]) })
+	c.literal = !slices.ContainsFunc(c.words.Pos,
+		func(p proto.Position) bool { return !isLiteral(c.words.Buf[p.Start:p.End]) })
 	return nil
 }
 

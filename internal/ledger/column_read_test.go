@@ -31,7 +31,8 @@ func TestStringsAreReadAsTheyWereSentAndNothingBehindThem(t *testing.T) {
 		}
 		for i := range sent.Rows() {
 			if !bytes.Equal(got.RowBytes(i), sent.RowBytes(i)) {
-				t.Fatalf("string %d of at most %d bytes: got %d bytes, want %d", i, longest, len(got.RowBytes(i)), len(sent.RowBytes(i)))
+				t.Fatalf("string %d of at most %d bytes: got %d bytes, want %d", i, longest, len(got.RowBytes(i)),
+					len(sent.RowBytes(i)))
 			}
 		}
 		if next, err := r.Str(); err != nil || next != "behind" {
@@ -41,7 +42,8 @@ func TestStringsAreReadAsTheyWereSentAndNothingBehindThem(t *testing.T) {
 }
 
 func TestStringsThatEndEarlyOrAreEndlessAreRefused(t *testing.T) {
-	for _, b := range []string{"", "\x05abc", "\x80", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\xff\xff\xff\xff\xff\xff\xff\xff\x7f"} {
+	for _, b := range []string{"", "\x05abc", "\x80", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+		"\xff\xff\xff\xff\xff\xff\xff\xff\x7f"} {
 		if err := readStrings(proto.NewReader(bytes.NewReader([]byte(b))), 1, new(proto.ColStr)); err == nil {
 			t.Errorf("%q: no error", b)
 		}

@@ -98,7 +98,8 @@ func TestEveryFieldOfTheRecordIsAColumnThatEqualsTheBody(t *testing.T) {
 	var rows []ledger.Row
 	for i, kind := range record.Kinds() {
 		rows = append(rows, row(t, uint64(2*i), full(kind, i)))
-		rows = append(rows, row(t, uint64(2*i+1), record.Record{ID: fmt.Sprint("bare-", i), Kind: kind, At: time.Unix(1_790_000_000, 5).UTC(), Tenant: "t"}))
+		rows = append(rows, row(t, uint64(2*i+1), record.Record{ID: fmt.Sprint("bare-", i), Kind: kind,
+			At: time.Unix(1_790_000_000, 5).UTC(), Tenant: "t"}))
 	}
 	for len(rows) > 0 {
 		n := ledger.SameMonth(rows)
@@ -177,7 +178,8 @@ func TestADateThatClickHouseCannotHoldIsStoredAsTheNearest(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got string
-	if err := conn.QueryRow(context.Background(), "SELECT concat(toString(event_at), ' ', toString(deliver_by)) FROM records").Scan(&got); err != nil {
+	if err := conn.QueryRow(context.Background(), "SELECT concat(toString(event_at), ' ', toString(deliver_by)) FROM "+
+		"records").Scan(&got); err != nil {
 		t.Fatal(err)
 	}
 	if want := "1900-01-01 00:00:00.000000000 2262-01-01 00:00:00.000000000"; got != want {

@@ -26,7 +26,8 @@ type Action struct {
 func (db *DB) Actions(ctx context.Context) ([]Action, error) {
 	var out []Action
 	err := db.selectInto(ctx, "reading holds and retirements", &out, `SELECT idx, at, action, actor, reason, settings FROM records
-		WHERE kind = 'operator.action' AND action IN (?, ?, ?, ?) ORDER BY idx`, record.ActionHoldAdded, record.ActionHoldReleased, record.ActionRetired, record.ActionKept)
+		WHERE kind = 'operator.action' AND action IN (?, ?, ?, ?) ORDER BY idx`, record.ActionHoldAdded,
+		record.ActionHoldReleased, record.ActionRetired, record.ActionKept)
 	return out, err
 }
 
@@ -91,7 +92,8 @@ func (db *DB) RetiredText(ctx context.Context) (string, error) {
 	}
 	slices.Sort(who)
 	return fmt.Sprintf("%s retired by %s on %s, because the retention was over: only hashes are left",
-		text.Count(record.RangesCount(rangesOf(all)), "record of "+when+" was", "records of "+when+" were"), strings.Join(slices.Compact(who), " and "), last.UTC().Format(time.DateOnly)), nil
+		text.Count(record.RangesCount(rangesOf(all)), "record of "+when+" was", "records of "+when+" were"),
+		strings.Join(slices.Compact(who), " and "), last.UTC().Format(time.DateOnly)), nil
 }
 
 // rangesOf are the indices of all of them, without an overlap.
@@ -122,10 +124,12 @@ func (db *DB) retiredRows(ctx context.Context) (uint64, error) {
 	return gone, nil
 }
 
-// union merges ranges that overlap or follow each other, without a hole between: a month can be on record as retired twice,
+// union merges ranges that overlap or follow each other, without a hole between: a month can be on
+// record as retired twice,
 // when the first time was interrupted.
 func union(ranges []record.IdxRange) []record.IdxRange {
-	sorted := slices.SortedFunc(slices.Values(ranges), func(a, b record.IdxRange) int { return cmp.Compare(a.First, b.First) })
+	sorted := slices.SortedFunc(slices.Values(ranges),
+		func(a, b record.IdxRange) int { return cmp.Compare(a.First, b.First) })
 	var out []record.IdxRange
 	for _, r := range sorted {
 		if n := len(out); n > 0 && r.First <= out[n-1].Last+1 {
@@ -138,7 +142,8 @@ func union(ranges []record.IdxRange) []record.IdxRange {
 }
 
 func (db *DB) count(ctx context.Context, where string, args ...any) (n uint64, err error) {
-	return n, db.explain("counting records", db.conn.QueryRow(ctx, "SELECT count() FROM records WHERE "+where, args...).Scan(&n))
+	return n, db.explain("counting records", db.conn.QueryRow(ctx, "SELECT count() FROM records WHERE "+where,
+		args...).Scan(&n))
 }
 
 // Month is a month of records, as a number such as 201501.
@@ -151,7 +156,8 @@ type Month struct {
 // Months lists those that hold records.
 func (db *DB) Months(ctx context.Context) ([]Month, error) {
 	var out []Month
-	err := db.selectInto(ctx, "listing months", &out, "SELECT toYYYYMM(at) AS month, count() AS n, max(idx) AS last FROM records GROUP BY month ORDER BY month")
+	err := db.selectInto(ctx, "listing months", &out, "SELECT toYYYYMM(at) AS month, count() AS n, max(idx) AS last "+
+		"FROM records GROUP BY month ORDER BY month")
 	return out, err
 }
 
@@ -195,7 +201,8 @@ func (db *DB) Covered(ctx context.Context, idx uint64) (checkpoint, tiles bool, 
 	var size, full uint64
 	err = db.explain("reading checkpoints", db.conn.QueryRow(ctx, "SELECT max(size) FROM checkpoints").Scan(&size))
 	if err == nil {
-		err = db.explain("reading tiles", db.conn.QueryRow(ctx, "SELECT uniqExact(tile) FROM tiles WHERE level = 0 AND tile <= ? AND length(hashes) = 8192", idx/256).Scan(&full))
+		err = db.explain("reading tiles", db.conn.QueryRow(ctx, "SELECT uniqExact(tile) FROM tiles WHERE level = 0 AND "+
+			"tile <= ? AND length(hashes) = 8192", idx/256).Scan(&full))
 	}
 	return size > idx, full == idx/256+1, err
 }
@@ -244,12 +251,14 @@ func (db *DB) DropMonth(ctx context.Context, month uint32, ranges []record.IdxRa
 	}
 	const looks = 10 // merges of a month that is years old soon end
 	for range looks {
-		parts, err := db.strings(ctx, "reading a month's parts", "SELECT _part FROM records WHERE toYYYYMM(at) = ? GROUP BY _part HAVING countIf(NOT ("+strings.Join(inside, " OR ")+")) = 0", month)
+		parts, err := db.strings(ctx, "reading a month's parts", "SELECT _part FROM records WHERE toYYYYMM(at) = ? GROUP "+
+			"BY _part HAVING countIf(NOT ("+strings.Join(inside, " OR ")+")) = 0", month)
 		if err != nil || len(parts) == 0 {
 			return err
 		}
 		for _, p := range parts {
-			if err := db.exec(ctx, "dropping part "+p, "ALTER TABLE records DROP PART '"+p+"'"); err != nil && !strings.Contains(err.Error(), "NO_SUCH_DATA_PART") && !strings.Contains(err.Error(), "No part ") {
+			if err := db.exec(ctx, "dropping part "+p, "ALTER TABLE records DROP PART '"+p+"'"); err != nil &&
+				!strings.Contains(err.Error(), "NO_SUCH_DATA_PART") && !strings.Contains(err.Error(), "No part ") {
 				return err
 			}
 		}
@@ -262,7 +271,8 @@ func (db *DB) MonthOf(ctx context.Context, idx uint64) (month uint32, found bool
 	var months []struct {
 		Month uint32 `ch:"month"`
 	}
-	err = db.selectInto(ctx, "looking up a record's month", &months, "SELECT toYYYYMM(at) AS month FROM records WHERE idx = ?", idx)
+	err = db.selectInto(ctx, "looking up a record's month", &months,
+		"SELECT toYYYYMM(at) AS month FROM records WHERE idx = ?", idx)
 	if err != nil || len(months) == 0 {
 		return 0, false, err
 	}

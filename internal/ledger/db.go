@@ -130,7 +130,8 @@ func (db *DB) explain(doing string, err error) error {
 		return fmt.Errorf("%s: ClickHouse at %s: %w", doing, where, err)
 	}
 	if isTransport(err) {
-		return fmt.Errorf("%s: cannot reach ClickHouse at %s; check that it runs and that the DSN is right: %w: %w", doing, where, ErrUnavailable, err)
+		return fmt.Errorf("%s: cannot reach ClickHouse at %s; check that it runs and that the DSN is right: %w: %w", doing,
+			where, ErrUnavailable, err)
 	}
 	return fmt.Errorf("%s: ClickHouse at %s: %w", doing, where, err)
 }

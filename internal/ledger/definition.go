@@ -185,7 +185,8 @@ func essence(part string) string {
 }
 
 func engineEssence(engine string) string {
-	return strings.TrimSpace(mergeTree.ReplaceAllString(tuning.ReplaceAllString(comment.ReplaceAllString(engine, ""), ""), "ENGINE = MergeTree$1"))
+	return strings.TrimSpace(mergeTree.ReplaceAllString(tuning.ReplaceAllString(comment.ReplaceAllString(engine, ""), ""),
+		"ENGINE = MergeTree$1"))
 }
 
 // compareDefinitions says what differs from what this version's migrations make:
@@ -227,7 +228,8 @@ func compareTable(name string, want, got definition) (wrong, notes []string) {
 		case essence(w) == essence(g):
 			notes = append(notes, fmt.Sprintf("table %s: codec or comment of column %s is not this version's", name, p))
 		default:
-			wrong = append(wrong, fmt.Sprintf("table %s: column %s is defined as %s, and should be %s", name, p, essence(g), essence(w)))
+			wrong = append(wrong, fmt.Sprintf("table %s: column %s is defined as %s, and should be %s", name, p, essence(g),
+				essence(w)))
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(got.parts)) {

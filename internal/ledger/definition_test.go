@@ -26,11 +26,13 @@ func TestAChangeOfTheSchemaIsFoundAndNamed(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ name, sql, want string }{
 		{"an ALIAS", "ALTER TABLE records MODIFY COLUMN error String ALIAS ''", "column error is defined as"},
-		{"an ALIAS becomes a column", "ALTER TABLE records MODIFY COLUMN detail String DEFAULT ''", "column detail is defined as"},
+		{"an ALIAS becomes a column", "ALTER TABLE records MODIFY COLUMN detail String DEFAULT ''",
+			"column detail is defined as"},
 		{"a column more", "ALTER TABLE records ADD COLUMN verdict String", "verdict is not this version's"},
 		{"a TTL", "ALTER TABLE records MODIFY TTL toDateTime(at) + INTERVAL 50 YEAR", "TTL"},
 		{"a constraint", "ALTER TABLE records ADD CONSTRAINT c CHECK status != 500", "CONSTRAINT c is not this version's"},
-		{"a view", "CREATE OR REPLACE VIEW attempts AS SELECT * FROM records WHERE kind = 'attempt' AND status != 503", "view attempts is not this version's"},
+		{"a view", "CREATE OR REPLACE VIEW attempts AS SELECT * FROM records WHERE kind = 'attempt' AND status != 503",
+			"view attempts is not this version's"},
 		{"a view that declares other types", "", "view events: a column is declared otherwise"},
 		{"a view is dropped", "DROP VIEW completeness", "view completeness is missing"},
 		{"records becomes a view", "", "records is a view"},
@@ -43,8 +45,11 @@ func TestAChangeOfTheSchemaIsFoundAndNamed(t *testing.T) {
 			}
 			switch c.name {
 			case "a view that declares other types":
-				query := lines(t, s.conn, "SELECT as_select FROM system.tables WHERE database = currentDatabase() AND name = 'events'")[0]
-				columns := lines(t, s.conn, "SELECT arrayStringConcat(groupArray(concat(name, ' ', if(name = 'event_seq', 'UInt8', type))), ', ') FROM (SELECT * FROM system.columns WHERE database = currentDatabase() AND table = 'events' ORDER BY position)")[0]
+				query := lines(t, s.conn, "SELECT as_select FROM system.tables WHERE database = currentDatabase() AND name = "+
+					"'events'")[0]
+				columns := lines(t, s.conn, "SELECT arrayStringConcat(groupArray(concat(name, ' ', if(name = 'event_seq', "+
+					"'UInt8', type))), ', ') FROM (SELECT * FROM system.columns WHERE database = currentDatabase() AND table = "+
+					"'events' ORDER BY position)")[0]
 				s.sql("CREATE OR REPLACE VIEW events (%s) AS %s", columns, query)
 			case "records becomes a view":
 				s.sql("RENAME TABLE records TO real_records")
@@ -72,7 +77,8 @@ func TestWhatHidesRowsFromSomeReadersIsFound(t *testing.T) {
 	}
 	defer db.Close()
 	_, wrong, _, err := (&ledger.Verified{DB: db}).CheckDefinitions(context.Background())
-	if all := strings.Join(wrong, "\n"); err != nil || !strings.Contains(all, "tenant != 'acme'") || !strings.Contains(all, "additional_table_filters") {
+	if all := strings.Join(wrong, "\n"); err != nil || !strings.Contains(all, "tenant != 'acme'") ||
+		!strings.Contains(all, "additional_table_filters") {
 		t.Errorf("got %q, %v", wrong, err)
 	}
 }
@@ -86,7 +92,8 @@ func TestTuningIsOnlyNoted(t *testing.T) {
 	s.sql("CREATE TABLE ours (x UInt8) ENGINE = MergeTree ORDER BY x")
 	s.update("records", "status = status", "idx = 0")
 	wrong, notes := check(t, s)
-	if all := strings.Join(notes, "\n"); len(wrong) > 0 || !strings.Contains(all, "INDEX by_kind") || !strings.Contains(all, "comment of column status") ||
+	if all := strings.Join(notes, "\n"); len(wrong) > 0 || !strings.Contains(all, "INDEX by_kind") ||
+		!strings.Contains(all, "comment of column status") ||
 		!strings.Contains(all, "table or view ours, which") || !strings.Contains(all, "remembers a change of table records") {
 		t.Errorf("wrong %q, notes %q", wrong, notes)
 	}

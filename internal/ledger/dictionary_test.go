@@ -15,7 +15,8 @@ var update = flag.Bool("update", false, "write docs/dictionary.generated.md anew
 func TestTheDictionaryIsMadeOfTheSchemaAndNamesEachColumnsMeaning(t *testing.T) {
 	_, conn, _ := open(t)
 	dictionaryPath := testkit.Path(t, "docs/dictionary.generated.md")
-	tables, err := conn.Query(t.Context(), "SELECT name, engine, comment FROM system.tables WHERE database = currentDatabase() ORDER BY engine = 'View', name")
+	tables, err := conn.Query(t.Context(), "SELECT name, engine, comment FROM system.tables WHERE database = "+
+		"currentDatabase() ORDER BY engine = 'View', name")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,8 @@ func TestTheDictionaryIsMadeOfTheSchemaAndNamesEachColumnsMeaning(t *testing.T) 
 			what = "View"
 		}
 		fmt.Fprintf(&b, "\n## %s `%s`\n\n%s.\n\n| Column | Type | Meaning |\n| --- | --- | --- |\n", what, name, meaning)
-		rows, err := conn.Query(t.Context(), "SELECT name, type, default_kind, comment FROM system.columns WHERE database = currentDatabase() AND table = $1 ORDER BY position", name)
+		rows, err := conn.Query(t.Context(), "SELECT name, type, default_kind, comment FROM system.columns WHERE database "+
+			"= currentDatabase() AND table = $1 ORDER BY position", name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,12 +48,14 @@ func TestTheDictionaryIsMadeOfTheSchemaAndNamesEachColumnsMeaning(t *testing.T) 
 				t.Fatal(err)
 			}
 			if comment == "" {
-				t.Errorf("%s.%s has no comment; say in its migration what it means: ALTER TABLE %s COMMENT COLUMN %s '…'", name, column, name, column)
+				t.Errorf("%s.%s has no comment; say in its migration what it means: ALTER TABLE %s COMMENT COLUMN %s '…'", name,
+					column, name, column)
 			}
 			if kind == "ALIAS" {
 				comment += ". Derived from `body` when it is read"
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", column, strings.ReplaceAll(typ, "|", `\|`), strings.ReplaceAll(comment, "|", `\|`))
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", column, strings.ReplaceAll(typ, "|", `\|`),
+				strings.ReplaceAll(comment, "|", `\|`))
 		}
 		if err := rows.Err(); err != nil {
 			t.Fatal(err)

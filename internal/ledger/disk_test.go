@@ -32,12 +32,15 @@ func BenchmarkDisk(b *testing.B) {
 	}
 	for range events {
 		event := ids.New(ids.Event, at)
-		add(record.Record{ID: record.EventRecordID(uint64(len(rows)), at), Kind: record.EventAccepted, EventID: event, EventType: "order.paid",
-			EventAt: at, EventSeq: uint64(len(rows)), StoredAt: at, DataDigest: digest(rnd), DataBytes: 1024, Endpoints: 2, SubjectType: "order", SubjectID: fmt.Sprint(rnd.Uint32())})
+		add(record.Record{ID: record.EventRecordID(uint64(len(rows)), at), Kind: record.EventAccepted, EventID: event,
+			EventType: "order.paid",
+			EventAt:   at, EventSeq: uint64(len(rows)), StoredAt: at, DataDigest: digest(rnd), DataBytes: 1024, Endpoints: 2,
+			SubjectType: "order", SubjectID: fmt.Sprint(rnd.Uint32())})
 		for range 2 {
 			n := rnd.IntN(200)
 			endpoint := fmt.Sprintf("ep_01JB2W8Z6Y3K5M7N9P1Q2R3%03d", n)
-			add(record.Record{ID: record.OwedID(event, endpoint, ""), Kind: record.DeliveryOwed, EventID: event, EndpointID: endpoint, EventType: "order.paid",
+			add(record.Record{ID: record.OwedID(event, endpoint, ""), Kind: record.DeliveryOwed, EventID: event,
+				EndpointID: endpoint, EventType: "order.paid",
 				EventSeq: uint64(len(rows)), EndpointRevision: 3})
 			add(attemptOf(rnd, event, endpoint, n, at))
 		}
@@ -69,13 +72,19 @@ func BenchmarkDisk(b *testing.B) {
 }
 
 func attemptOf(rnd *rand.Rand, event, endpoint string, n int, at time.Time) record.Record {
-	return record.Record{ID: ids.New(ids.Attempt, at), Kind: record.Attempt, EventID: event, EndpointID: endpoint, EventType: "order.paid", Attempt: 1,
-		StartedAt: at.Add(-time.Duration(rnd.IntN(90_000_000))), ConnectUS: int64(rnd.IntN(3000)), FirstByteUS: int64(rnd.IntN(80_000)), DurationUS: int64(rnd.IntN(90_000)),
-		Status: 200, Outcome: "delivered", Class: "delivered", Decision: "delivered", URL: fmt.Sprintf("https://hooks-%d.example.com/in", n),
-		RemoteAddr: fmt.Sprintf("203.0.113.%d:443", n), HTTPVersion: "HTTP/2.0", TLSVersion: "1.3", PeerFingerprint: strings.Repeat(fmt.Sprintf("%02x", n), 32),
-		PayloadDigest: digest(rnd), PayloadBytes: 1100 + rnd.IntN(40), SignatureScheme: "v1", KeyIDs: []string{fmt.Sprint("key_", n)}, SignedAt: at.Truncate(time.Second),
-		ResponseHeaders: map[string]string{"content-type": "application/json", "date": at.Format(time.RFC1123)}, ResponseExcerpt: `{"ok":true}`,
-		ResponseBytes: 11, Dispatcher: "host-1/4711", Software: "0.1.0", EndpointRevision: 3}
+	return record.Record{ID: ids.New(ids.Attempt, at), Kind: record.Attempt, EventID: event, EndpointID: endpoint,
+		EventType: "order.paid", Attempt: 1,
+		StartedAt: at.Add(-time.Duration(rnd.IntN(90_000_000))), ConnectUS: int64(rnd.IntN(3000)),
+		FirstByteUS: int64(rnd.IntN(80_000)), DurationUS: int64(rnd.IntN(90_000)),
+		Status: 200, Outcome: "delivered", Class: "delivered", Decision: "delivered",
+		URL:        fmt.Sprintf("https://hooks-%d.example.com/in", n),
+		RemoteAddr: fmt.Sprintf("203.0.113.%d:443", n), HTTPVersion: "HTTP/2.0", TLSVersion: "1.3",
+		PeerFingerprint: strings.Repeat(fmt.Sprintf("%02x", n), 32),
+		PayloadDigest:   digest(rnd), PayloadBytes: 1100 + rnd.IntN(40), SignatureScheme: "v1",
+		KeyIDs: []string{fmt.Sprint("key_", n)}, SignedAt: at.Truncate(time.Second),
+		ResponseHeaders: map[string]string{"content-type": "application/json", "date": at.Format(time.RFC1123)},
+		ResponseExcerpt: `{"ok":true}`,
+		ResponseBytes:   11, Dispatcher: "host-1/4711", Software: "0.1.0", EndpointRevision: 3}
 }
 
 func digest(rnd *rand.Rand) string {

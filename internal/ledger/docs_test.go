@@ -56,7 +56,8 @@ func TestTheExamplesOfTheSchemaPageRun(t *testing.T) {
 			// The client is not always at hand; its query is.
 			ran["client"]++
 			query := text[strings.Index(text, `"`)+1 : strings.LastIndex(text, `"`)]
-			if got := lines(t, conn, "SELECT * FROM ("+strings.Replace(query, "state, count()", "(state, count())", 1)+")"); len(got) != 3 {
+			if got := lines(t, conn, "SELECT * FROM ("+strings.Replace(query, "state, count()", "(state, count())", 1)+
+				")"); len(got) != 3 {
 				t.Errorf("%s\nanswered %v", text, got)
 			}
 		default:
@@ -111,5 +112,6 @@ func TestTheSchemaPageNamesEveryColumnAndNoOther(t *testing.T) {
 		views = append(views, m[1])
 	}
 	slices.Sort(views)
-	compare(t, views, lines(t, conn, "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine = 'View' ORDER BY name"))
+	compare(t, views, lines(t, conn, "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine = "+
+		"'View' ORDER BY name"))
 }

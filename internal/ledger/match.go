@@ -52,7 +52,8 @@ func newMatcher(columns map[string]columnReader) *matcher {
 	t := reflect.TypeFor[record.Record]()
 	for i := range t.NumField() {
 		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		f := matchField{key: `"` + name + `":`, required: options == "", version: name == "v", column: columns[name], kind: kindOf(t.Field(i).Type)}
+		f := matchField{key: `"` + name + `":`, required: options == "", version: name == "v", column: columns[name],
+			kind: kindOf(t.Field(i).Type)}
 		m.fields = append(m.fields, f)
 		if f.required || f.column != nil {
 			m.held = append(m.held, i)

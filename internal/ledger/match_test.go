@@ -44,9 +44,12 @@ func held(t testing.TB, body []byte, rec record.Record) (map[string]columnReader
 
 func typicalRecord() record.Record {
 	at := time.Date(2026, 11, 2, 3, 4, 5, 678_912_345, time.UTC)
-	return record.Record{Version: 1, ID: "att_1", Kind: record.Attempt, At: at, Tenant: "übel", EventID: "evt_1", EndpointID: "ep_1", EventType: "order.paid",
-		EventSeq: 42, Attempt: 1, StartedAt: at, DurationUS: 71_000, Status: 200, Outcome: "response", Class: "delivered", URL: "https://hooks.example.com/in",
-		KeyIDs: []string{"key_1", `a"b`}, SignedAt: at.Truncate(time.Second), ResponseHeaders: map[string]string{"content-type": "application/json", "x": "\\"},
+	return record.Record{Version: 1, ID: "att_1", Kind: record.Attempt, At: at, Tenant: "übel", EventID: "evt_1",
+		EndpointID: "ep_1", EventType: "order.paid",
+		EventSeq: 42, Attempt: 1, StartedAt: at, DurationUS: 71_000, Status: 200, Outcome: "response", Class: "delivered",
+		URL:    "https://hooks.example.com/in",
+		KeyIDs: []string{"key_1", `a"b`}, SignedAt: at.Truncate(time.Second),
+		ResponseHeaders: map[string]string{"content-type": "application/json", "x": "\\"},
 		ResponseExcerpt: "{\"ok\":true}\u2028\n", Reused: true, EndpointRevision: 3}
 }
 
@@ -89,8 +92,10 @@ func FuzzAMatchIsNeverWrong(f *testing.F) {
 	}
 	for _, s := range []string{"", "{}", string(body), strings.Replace(string(body), `"status":200`, `"status":0200`, 1),
 		strings.Replace(string(body), "2026-11-02", "2026-02-30", 1), strings.Replace(string(body), `"v":1`, `"v":2`, 1),
-		strings.Replace(string(body), `"tenant":"übel"`, "\"tenant\":\"\xff\"", 1), strings.Replace(string(body), `"key_1"`, `null`, 1),
-		strings.Replace(string(body), `"status":200,`, `"status":200,"status":300,`, 1), strings.Replace(string(body), "\n", "\x01", 1)} {
+		strings.Replace(string(body), `"tenant":"übel"`, "\"tenant\":\"\xff\"", 1),
+		strings.Replace(string(body), `"key_1"`, `null`, 1),
+		strings.Replace(string(body), `"status":200,`, `"status":200,"status":300,`, 1),
+		strings.Replace(string(body), "\n", "\x01", 1)} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -103,7 +108,8 @@ func FuzzAMatchIsNeverWrong(f *testing.F) {
 }
 
 func FuzzInstants(f *testing.F) {
-	for _, s := range []string{"2026-11-02T03:04:05Z", "2028-02-29T23:59:59.123456789Z", "2100-02-29T00:00:00Z", "1970-01-01T00:00:00.1Z", "2261-12-31T23:59:59Z", "2026-11-02T24:00:00Z"} {
+	for _, s := range []string{"2026-11-02T03:04:05Z", "2028-02-29T23:59:59.123456789Z", "2100-02-29T00:00:00Z",
+		"1970-01-01T00:00:00.1Z", "2261-12-31T23:59:59Z", "2026-11-02T24:00:00Z"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -169,7 +169,8 @@ func (db *DB) Schema(ctx context.Context) (Versions, error) {
 	}
 	v := Versions{Known: len(all)}
 	var applied uint32
-	err = db.explain("reading schema_versions", db.conn.QueryRow(ctx, "SELECT max(version) FROM schema_versions").Scan(&applied))
+	err = db.explain("reading schema_versions",
+		db.conn.QueryRow(ctx, "SELECT max(version) FROM schema_versions").Scan(&applied))
 	if err != nil {
 		return v, err
 	}
@@ -188,7 +189,8 @@ func (db *DB) CheckSchema(ctx context.Context) error {
 		return err
 	}
 	if v.Applied < v.Known {
-		return oldSchema(fmt.Sprintf("database %q has schema version %d, this program needs %d; mend it with: waybill ledger migrate", db.Database(), v.Applied, v.Known))
+		return oldSchema(fmt.Sprintf("database %q has schema version %d, this program needs %d; mend it with: waybill "+
+			"ledger migrate", db.Database(), v.Applied, v.Known))
 	}
 	return nil
 }
@@ -203,7 +205,8 @@ func (db *DB) exec(ctx context.Context, doing, statement string) error {
 func (db *DB) madeNow(ctx context.Context) (made bool) {
 	err := db.outside(func(conn driver.Conn) error {
 		var n uint64
-		if err := conn.QueryRow(ctx, "SELECT count() FROM system.databases WHERE name = ?", db.Database()).Scan(&n); err != nil || n > 0 {
+		if err := conn.QueryRow(ctx, "SELECT count() FROM system.databases WHERE name = ?",
+			db.Database()).Scan(&n); err != nil || n > 0 {
 			return err
 		}
 		made = true

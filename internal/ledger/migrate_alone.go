@@ -16,8 +16,9 @@ const (
 	// a view.
 	migratingTable = "_tmp_replace_migrating"
 	// createMigrating fails for all but one.
-	createMigrating = "CREATE TABLE " + migratingTable + " (at DateTime) ENGINE = MergeTree ORDER BY at COMMENT 'A migration of the schema is under way'"
-	dropMigrating   = "DROP TABLE IF EXISTS " + migratingTable + " SYNC"
+	createMigrating = "CREATE TABLE " + migratingTable +
+		" (at DateTime) ENGINE = MergeTree ORDER BY at COMMENT 'A migration of the schema is under way'"
+	dropMigrating = "DROP TABLE IF EXISTS " + migratingTable + " SYNC"
 	// migratingStale is when it is taken for one that a migrator left that died; one
 	// from before ClickHouse started is, at once. Should that migrator live, the
 	// statements of both are idempotent.
@@ -52,7 +53,8 @@ func (db *DB) alone(ctx context.Context, do func() error) error {
 }
 
 func (db *DB) dropStale(ctx context.Context) error {
-	const stale = "SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = ? AND metadata_modification_time < now() - toIntervalSecond(least(?, uptime()))"
+	const stale = "SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = ? AND " +
+		"metadata_modification_time < now() - toIntervalSecond(least(?, uptime()))"
 	var n uint64
 	if err := db.conn.QueryRow(ctx, stale, migratingTable, int(migratingStale.Seconds())).Scan(&n); err != nil {
 		return db.explain("looking for another migrator", err)

@@ -26,7 +26,8 @@ func TestWhatAMigratorLeftThatDiedIsRemoved(t *testing.T) {
 	t.Parallel()
 	d := testkit.ClickHouse(t)
 	conn := connect(t, d.DSN)
-	if err := conn.Exec(context.Background(), "CREATE TABLE _tmp_replace_migrating (at DateTime) ENGINE = MergeTree ORDER BY at"); err != nil {
+	if err := conn.Exec(context.Background(), "CREATE TABLE _tmp_replace_migrating (at DateTime) ENGINE = MergeTree "+
+		"ORDER BY at"); err != nil {
 		t.Fatal(err)
 	}
 	db, err := ledger.Open(context.Background(), d.DSN)
@@ -37,7 +38,8 @@ func TestWhatAMigratorLeftThatDiedIsRemoved(t *testing.T) {
 	if err := db.CheckSchema(context.Background()); err != nil {
 		t.Error(err)
 	}
-	compare(t, lines(t, conn, "SELECT name FROM system.tables WHERE database = currentDatabase() AND name LIKE '%migrating%'"), nil)
+	compare(t, lines(t, conn, "SELECT name FROM system.tables WHERE database = currentDatabase() AND name LIKE "+
+		"'%migrating%'"), nil)
 }
 
 func TestTheDatabaseIsMadeAndManyMigratorsAtOnceMakeOneSchema(t *testing.T) {
@@ -56,7 +58,8 @@ func TestTheDatabaseIsMadeAndManyMigratorsAtOnceMakeOneSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if err := db.CheckSchema(context.Background()); !errors.Is(err, ledger.ErrNoSchema) || !strings.Contains(err.Error(), "waybill ledger migrate") {
+	if err := db.CheckSchema(context.Background()); !errors.Is(err, ledger.ErrNoSchema) ||
+		!strings.Contains(err.Error(), "waybill ledger migrate") {
 		t.Errorf("before: %v", err)
 	}
 	for range 2 { // the second round finds everything done
@@ -98,11 +101,13 @@ func applied(t *testing.T) []string {
 func TestANewerDatabaseIsRefusedAndLeftAlone(t *testing.T) {
 	t.Parallel()
 	db, conn, _ := open(t)
-	if err := conn.Exec(context.Background(), "INSERT INTO schema_versions (version, name) VALUES (1009, 'from the future')"); err != nil {
+	if err := conn.Exec(context.Background(), "INSERT INTO schema_versions (version, name) VALUES (1009, 'from the "+
+		"future')"); err != nil {
 		t.Fatal(err)
 	}
 	err := db.Migrate(context.Background())
-	if !errors.Is(err, ledger.ErrNewerSchema) || !strings.Contains(err.Error(), "version 1009") || !strings.Contains(err.Error(), "run the newer version") {
+	if !errors.Is(err, ledger.ErrNewerSchema) || !strings.Contains(err.Error(), "version 1009") ||
+		!strings.Contains(err.Error(), "run the newer version") {
 		t.Errorf("got %v", err)
 	}
 }

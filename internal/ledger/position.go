@@ -29,7 +29,8 @@ func (db *DB) Position(ctx context.Context) (Position, error) {
 			return before, err
 		}
 		var count uint64
-		if err := db.explain("counting the records", db.conn.QueryRow(ctx, "SELECT count() FROM records").Scan(&count)); err != nil {
+		if err := db.explain("counting the records",
+			db.conn.QueryRow(ctx, "SELECT count() FROM records").Scan(&count)); err != nil {
 			return before, err
 		}
 		after, err := db.Last(ctx)
@@ -47,7 +48,8 @@ func (db *DB) Position(ctx context.Context) (Position, error) {
 			count += retired
 		}
 		if count != after.Next {
-			return after, fmt.Errorf("%w: database %q has %d rows, but the last index is %d; find what is wrong with: waybill ledger verify",
+			return after, fmt.Errorf("%w: database %q has %d rows, but the last index is %d; find what is wrong with: "+
+				"waybill ledger verify",
 				ErrDamaged, db.Database(), count, int64(after.Next)-1)
 		}
 		return after, nil
@@ -86,7 +88,8 @@ type Digest [16]byte
 
 // IDs calls yield with the digest of every id from index from on, in no order.
 func (db *DB) IDs(ctx context.Context, from uint64, yield func(Digest)) error {
-	rows, err := db.conn.Query(ctx, "SELECT toFixedString(substring(SHA256(id), 1, 16), 16) FROM records WHERE idx >= ?", from)
+	rows, err := db.conn.Query(ctx, "SELECT toFixedString(substring(SHA256(id), 1, 16), 16) FROM records WHERE idx >= ?",
+		from)
 	if err != nil {
 		return db.explain("reading the last ids", err)
 	}
@@ -107,7 +110,8 @@ func (db *DB) IDs(ctx context.Context, from uint64, yield func(Digest)) error {
 func (db *DB) Turned(ctx context.Context, from uint64, epoch int64) (bool, error) {
 	var turned bool
 	row := db.conn.QueryRow(ctx, `SELECT countIf(stream_epoch != ? OR stream_seq <= before) > 0 FROM
-		(SELECT stream_epoch, stream_seq, lagInFrame(stream_seq) OVER (ORDER BY idx) AS before FROM records WHERE idx >= ?)`, epoch, from)
+		(SELECT stream_epoch, stream_seq, lagInFrame(stream_seq) OVER (ORDER BY idx) AS before FROM records WHERE idx >= ?)`,
+		epoch, from)
 	return turned, db.explain("reading the last sequences", row.Scan(&turned))
 }
 

@@ -38,7 +38,8 @@ func analysts(t *testing.T) testkit.Database {
 		t.Fatal(err)
 	}
 	for _, q := range []string{
-		"INSERT INTO checkpoints VALUES (20, '2026-11-02 12:01:00', 'waybill.example', 'waybill.example+1', 'aa', 'n'), (39, '2026-11-02 12:02:00', 'waybill.example', 'waybill.example+1', 'bb', 'n')",
+		"INSERT INTO checkpoints VALUES (20, '2026-11-02 12:01:00', 'waybill.example', 'waybill.example+1', 'aa', 'n'), " +
+			"(39, '2026-11-02 12:02:00', 'waybill.example', 'waybill.example+1', 'bb', 'n')",
 		"INSERT INTO checkpoint_signatures VALUES (20, '2026-11-02 12:01:01', 'witness', 'w1+2', 's')",
 	} {
 		if err := conn.Exec(context.Background(), q); err != nil {
@@ -55,7 +56,8 @@ func overHTTP(t *testing.T, d testkit.Database, query string, params map[string]
 	for name, value := range params {
 		v.Set("param_"+name, value)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+d.HTTPAddr+"/?"+v.Encode()+credentials(t, d.DSN), strings.NewReader(query))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		"http://"+d.HTTPAddr+"/?"+v.Encode()+credentials(t, d.DSN), strings.NewReader(query))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +75,8 @@ func overHTTP(t *testing.T, d testkit.Database, query string, params map[string]
 
 // asked are the values that the page's queries are asked with.
 func asked() map[string]string {
-	return map[string]string{"event": "e1", "tenant": "acme", "replay": "rpl_1", "endpoint": "ep_a", "from": "2026-11-01", "to": "2026-11-30", "now": "2026-11-03 00:00:00"}
+	return map[string]string{"event": "e1", "tenant": "acme", "replay": "rpl_1", "endpoint": "ep_a", "from": "2026-11-01",
+		"to": "2026-11-30", "now": "2026-11-03 00:00:00"}
 }
 
 var (
@@ -102,7 +105,8 @@ func TestEveryQuestionOfThePageHasItsAnswer(t *testing.T) {
 			}
 		}
 		status, got := overHTTP(t, d, m[2], params)
-		if want := answers[number]; status != http.StatusOK || want == "" || strings.TrimSpace(got) != strings.TrimSpace(want) {
+		if want := answers[number]; status != http.StatusOK || want == "" ||
+			strings.TrimSpace(got) != strings.TrimSpace(want) {
 			t.Errorf("%s: status %d, answered\n%s\nwant\n%s", m[1], status, got, want)
 		}
 	}
@@ -144,7 +148,8 @@ func TestThePageOfQueriesShowsHowToAskOverHTTP(t *testing.T) {
 	}
 	// A parameter is a value, whatever it says; without it the query does not run.
 	const query = "SELECT count() FROM attempts WHERE event_id = {event:String}"
-	if status, out := overHTTP(t, d, query, map[string]string{"event": "' OR 1 = 1 --"}); status != http.StatusOK || strings.TrimSpace(out) != "0" {
+	if status, out := overHTTP(t, d, query, map[string]string{"event": "' OR 1 = 1 --"}); status != http.StatusOK ||
+		strings.TrimSpace(out) != "0" {
 		t.Errorf("%d %s", status, out)
 	}
 	if status, _ := overHTTP(t, d, query, nil); status == http.StatusOK {
@@ -209,7 +214,9 @@ func TestTheDashboardOfTheLedgerRuns(t *testing.T) {
 
 // expand writes the plugin's macros and Grafana's variables as they do.
 func expand(q string) string {
-	q = regexp.MustCompile(`\$__timeFilter\((\w+)\)`).ReplaceAllString(q, "$1 >= toDateTime(1793491200) AND $1 <= toDateTime(1796083199)")
-	q = regexp.MustCompile(`\$__timeInterval\((\w+)\)`).ReplaceAllString(q, "toStartOfInterval(toDateTime($1), INTERVAL 3600 second)")
+	q = regexp.MustCompile(`\$__timeFilter\((\w+)\)`).ReplaceAllString(q,
+		"$1 >= toDateTime(1793491200) AND $1 <= toDateTime(1796083199)")
+	q = regexp.MustCompile(`\$__timeInterval\((\w+)\)`).ReplaceAllString(q,
+		"toStartOfInterval(toDateTime($1), INTERVAL 3600 second)")
 	return strings.NewReplacer("${tenant:sqlstring}", "'acme'", "${endpoint:sqlstring}", "'ep_a','ep_b'").Replace(q)
 }

@@ -49,7 +49,8 @@ type DeadLetterFilter struct {
 
 // DeadLetters lists dead letters, the latest first. Cursor, next and short
 // pages are as in Deliveries.
-func (db *DB) DeadLetters(ctx context.Context, f DeadLetterFilter, cursor string, limit int) (page []DeadLetter, next string, err error) {
+func (db *DB) DeadLetters(ctx context.Context, f DeadLetterFilter, cursor string, limit int) (page []DeadLetter,
+	next string, err error) {
 	limit = bounded(limit)
 	before, err := parseCursor(cursor)
 	if err != nil {
@@ -63,9 +64,11 @@ func (db *DB) DeadLetters(ctx context.Context, f DeadLetterFilter, cursor string
 		dead.equal("event_id", f.EventID)
 		dead.equal("reason", f.Reason)
 		dead.between("at", f.From, f.To)
-		chunk := fmt.Sprintf("SELECT idx, event_id FROM records WHERE %s ORDER BY idx DESC LIMIT %d", dead.String(), deliveryChunk)
+		chunk := fmt.Sprintf("SELECT idx, event_id FROM records WHERE %s ORDER BY idx DESC LIMIT %d", dead.String(),
+			deliveryChunk)
 		var low, n uint64
-		if err := db.conn.QueryRow(ctx, "SELECT min(idx), count() FROM ("+chunk+")", dead.args...).Scan(&low, &n); err != nil {
+		if err := db.conn.QueryRow(ctx, "SELECT min(idx), count() FROM ("+chunk+")", dead.args...).Scan(&low,
+			&n); err != nil {
 			return nil, "", db.explain("listing dead letters", err)
 		}
 		if n == 0 {
@@ -87,7 +90,8 @@ func (db *DB) DeadLetters(ctx context.Context, f DeadLetterFilter, cursor string
 	return page, strconv.FormatUint(before, 10), nil
 }
 
-func (db *DB) deadLettersOf(ctx context.Context, f DeadLetterFilter, chunk string, chunkArgs []any, low, before uint64, limit int) ([]DeadLetter, error) {
+func (db *DB) deadLettersOf(ctx context.Context, f DeadLetterFilter, chunk string, chunkArgs []any, low, before uint64,
+	limit int) ([]DeadLetter, error) {
 	from, err := viewSelect("dead_letters", "event_id IN (SELECT event_id FROM ("+chunk+"))")
 	if err != nil {
 		return nil, err

@@ -30,8 +30,9 @@ type Delivery struct {
 	LastAttemptAt   *time.Time `ch:"last_attempt_at" json:"last_attempt_at,omitempty"`
 	NextAttemptAt   *time.Time `ch:"next_attempt_at" json:"next_attempt_at,omitempty"`
 	ReplayCount     uint64     `ch:"replay_count" json:"replay_count"`
-	ReplayID        string     `ch:"replay_id" json:"replay_id,omitempty"` // of what came to be owed last; empty: the first obligation
-	OwedIdx         *uint64    `ch:"owed_idx" json:"owed_idx,omitempty"`
+	// of what came to be owed last; empty: the first obligation
+	ReplayID string  `ch:"replay_id" json:"replay_id,omitempty"`
+	OwedIdx  *uint64 `ch:"owed_idx" json:"owed_idx,omitempty"`
 }
 
 // DeliveryFilter narrows Deliveries; an empty field does not.
@@ -56,7 +57,8 @@ func (db *DB) Delivery(ctx context.Context, tenant, eventID, endpointID string) 
 	c.equal("tenant", tenant)
 	c.add("event_id = ? AND endpoint_id = ?", eventID, endpointID)
 	var out []Delivery
-	if err := db.selectInto(ctx, "reading a delivery", &out, "SELECT * FROM deliveries WHERE "+c.String()+" LIMIT 1", c.args...); err != nil {
+	if err := db.selectInto(ctx, "reading a delivery", &out, "SELECT * FROM deliveries WHERE "+c.String()+" LIMIT 1",
+		c.args...); err != nil {
 		return Delivery{}, err
 	}
 	if len(out) == 0 {
@@ -69,7 +71,8 @@ func (db *DB) Delivery(ctx context.Context, tenant, eventID, endpointID string) 
 // start). next is the cursor of the following page, "" at the end. A page can
 // be shorter than limit, or empty, though next is set: then the filter matched
 // little of what was looked at.
-func (db *DB) Deliveries(ctx context.Context, f DeliveryFilter, cursor string, limit int) (page []Delivery, next string, err error) {
+func (db *DB) Deliveries(ctx context.Context, f DeliveryFilter, cursor string, limit int) (page []Delivery, next string,
+	err error) {
 	limit = bounded(limit)
 	before, err := parseCursor(cursor)
 	if err != nil {
@@ -113,16 +116,19 @@ func (f DeliveryFilter) owedConditions() conditions {
 func (db *DB) owedChunk(ctx context.Context, f DeliveryFilter, before uint64) (low, n uint64, err error) {
 	c := f.owedConditions()
 	c.add("idx < ?", before)
-	query := fmt.Sprintf("SELECT min(idx), count() FROM (SELECT idx FROM records WHERE %s ORDER BY idx DESC LIMIT %d)", c.String(), deliveryChunk)
+	query := fmt.Sprintf("SELECT min(idx), count() FROM (SELECT idx FROM records WHERE %s ORDER BY idx DESC LIMIT %d)",
+		c.String(), deliveryChunk)
 	err = db.conn.QueryRow(ctx, query, c.args...).Scan(&low, &n)
 	return low, n, db.explain("listing deliveries", err)
 }
 
-func (db *DB) deliveriesOwedBetween(ctx context.Context, f DeliveryFilter, low, before uint64, limit int) ([]Delivery, error) {
+func (db *DB) deliveriesOwedBetween(ctx context.Context, f DeliveryFilter, low, before uint64, limit int) ([]Delivery,
+	error) {
 	owed := f.owedConditions()
 	owed.add("idx >= ? AND idx < ?", low, before)
 	// Everything about a delivery is recorded behind its being owed.
-	scope := "idx >= ? AND (tenant, event_id, endpoint_id) IN (SELECT tenant, event_id, endpoint_id FROM records WHERE " + owed.String() + ")"
+	scope := "idx >= ? AND (tenant, event_id, endpoint_id) IN (SELECT tenant, event_id, endpoint_id FROM records WHERE " +
+		owed.String() + ")"
 	args := append([]any{low}, owed.args...)
 	from, err := viewSelect("deliveries", scope)
 	if err != nil {
@@ -143,7 +149,8 @@ func parseCursor(cursor string) (uint64, error) {
 	}
 	before, err := strconv.ParseUint(cursor, 10, 63)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %q; want the value of an earlier page's next", ErrBadCursor, strings.ToValidUTF8(cursor, "?"))
+		return 0, fmt.Errorf("%w: %q; want the value of an earlier page's next", ErrBadCursor,
+			strings.ToValidUTF8(cursor, "?"))
 	}
 	return before, nil
 }

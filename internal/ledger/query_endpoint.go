@@ -31,7 +31,8 @@ type PendingCount struct {
 func (db *DB) Pending(ctx context.Context, endpointID string) (PendingCount, error) {
 	var out []PendingCount
 	err := db.selectInto(ctx, "counting an endpoint's deliveries", &out,
-		"SELECT count() AS deliveries, countIf(attempt_count > 0) AS attempted FROM deliveries WHERE endpoint_id = ? AND state = 'pending'", endpointID)
+		"SELECT count() AS deliveries, countIf(attempt_count > 0) AS attempted FROM deliveries WHERE endpoint_id = ? AND "+
+			"state = 'pending'", endpointID)
 	if err != nil || len(out) == 0 {
 		return PendingCount{}, err
 	}
@@ -51,14 +52,16 @@ type UnowedEvent struct {
 // EventsNotOwedTo lists a tenant's events that were expanded at from or later
 // and before to, and were never owed to the endpoint: at most limit, oldest
 // first, behind index after.
-func (db *DB) EventsNotOwedTo(ctx context.Context, tenant, endpointID string, from, to time.Time, after uint64, limit int) ([]UnowedEvent, error) {
+func (db *DB) EventsNotOwedTo(ctx context.Context, tenant, endpointID string, from, to time.Time, after uint64,
+	limit int) ([]UnowedEvent, error) {
 	var c, owed conditions
 	c.add("kind IN ('event.accepted', 'event.unmatched') AND tenant = ? AND idx > ?", tenant, after)
 	c.between("at", from, to)
 	owed.add("kind = 'delivery.owed' AND tenant = ? AND endpoint_id = ?", tenant, endpointID)
 	owed.between("at", from, time.Time{}) // a replay owes it later
 	query := fmt.Sprintf(`SELECT idx, event_id, event_type, kind, at, stored_at FROM records
-WHERE %s AND event_id NOT IN (SELECT event_id FROM records WHERE %s) ORDER BY idx LIMIT %d`, c.String(), owed.String(), limit)
+WHERE %s AND event_id NOT IN (SELECT event_id FROM records WHERE %s) ORDER BY idx LIMIT %d`, c.String(), owed.String(),
+		limit)
 	var out []UnowedEvent
 	return out, db.selectInto(ctx, "listing what an endpoint missed", &out, query, append(c.args, owed.args...)...)
 }

@@ -41,7 +41,8 @@ func (db *DB) Event(ctx context.Context, tenant, eventID string) (Event, error) 
 	c.add("event_id = ?", eventID)
 	var out []Event
 	err := db.selectInto(ctx, "reading an event", &out, "SELECT * FROM events WHERE "+c.String()+
-		" ORDER BY state = 'rejected', event_seq NOT IN (SELECT event_seq FROM records WHERE kind = 'delivery.owed' AND event_id = ?), idx DESC LIMIT 1", append(c.args, eventID)...)
+		" ORDER BY state = 'rejected', event_seq NOT IN (SELECT event_seq FROM records WHERE kind = 'delivery.owed' AND "+
+		"event_id = ?), idx DESC LIMIT 1", append(c.args, eventID)...)
 	if err != nil {
 		return Event{}, err
 	}
@@ -76,14 +77,16 @@ func (db *DB) Contents(ctx context.Context, tenant, eventID string) (out []Conte
 
 // EventTenants lists the tenants that have an event of this id on record.
 func (db *DB) EventTenants(ctx context.Context, eventID string) ([]string, error) {
-	return db.strings(ctx, "looking for an event", "SELECT DISTINCT toString(tenant) AS tenant FROM events WHERE event_id = ? ORDER BY tenant LIMIT 10", eventID)
+	return db.strings(ctx, "looking for an event", "SELECT DISTINCT toString(tenant) AS tenant FROM events WHERE "+
+		"event_id = ? ORDER BY tenant LIMIT 10", eventID)
 }
 
 // AttemptRecords returns a delivery's records of kind attempt as they were
 // written, in order, at most MaxLimit.
 func (db *DB) AttemptRecords(ctx context.Context, eventID, endpointID string) ([]record.Record, error) {
 	bodies, err := db.strings(ctx, "reading attempts", fmt.Sprintf(
-		"SELECT body FROM records WHERE kind = 'attempt' AND event_id = ? AND endpoint_id = ? ORDER BY attempt, idx LIMIT %d", MaxLimit), eventID, endpointID)
+		"SELECT body FROM records WHERE kind = 'attempt' AND event_id = ? AND endpoint_id = ? ORDER BY attempt, idx LIMIT %d",
+		MaxLimit), eventID, endpointID)
 	if err != nil {
 		return nil, err
 	}

@@ -62,8 +62,9 @@ func (db *DB) RevisionBodies(ctx context.Context, revisions map[string][]uint64)
 			ids = append(ids, quote(r.endpoint))
 			pairs = append(pairs, fmt.Sprintf("(%s, %d)", quote(r.endpoint), r.number))
 		}
-		f, err := db.find(ctx, "reading endpoints' revisions", fmt.Sprintf("kind = %s AND endpoint_id IN (%s) AND (endpoint_id, endpoint_revision) IN (%s)",
-			quote(string(record.EndpointChanged)), strings.Join(slices.Compact(ids), ", "), strings.Join(pairs, ", ")))
+		f, err := db.find(ctx, "reading endpoints' revisions",
+			fmt.Sprintf("kind = %s AND endpoint_id IN (%s) AND (endpoint_id, endpoint_revision) IN (%s)",
+				quote(string(record.EndpointChanged)), strings.Join(slices.Compact(ids), ", "), strings.Join(pairs, ", ")))
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +75,8 @@ func (db *DB) RevisionBodies(ctx context.Context, revisions map[string][]uint64)
 
 // RuleBodies finds every change of what a tenant has set for event types.
 func (db *DB) RuleBodies(ctx context.Context, tenant string) (Found, error) {
-	return db.find(ctx, "reading changes of event types", fmt.Sprintf("kind = %s AND tenant = %s", quote(string(record.EventTypeChanged)), quote(tenant)))
+	return db.find(ctx, "reading changes of event types",
+		fmt.Sprintf("kind = %s AND tenant = %s", quote(string(record.EventTypeChanged)), quote(tenant)))
 }
 
 // PolicyBodies finds every change of escalation policies and channels.
@@ -91,7 +93,8 @@ func (db *DB) PolicyBodies(ctx context.Context, policies, channels []string) (Fo
 		return Found{}, nil
 	}
 	return db.find(ctx, "reading changes of escalation policies",
-		fmt.Sprintf("kind = %s AND (%s)", quote(string(record.OperatorAction)), strings.Join(slices.Sorted(slices.Values(ids)), " OR ")))
+		fmt.Sprintf("kind = %s AND (%s)", quote(string(record.OperatorAction)),
+			strings.Join(slices.Sorted(slices.Values(ids)), " OR ")))
 }
 
 // find runs the query as it will be quoted, without arguments besides.

@@ -25,14 +25,16 @@ func TestAListingOfDeliveriesFilters(t *testing.T) {
 		f    ledger.DeliveryFilter
 		want string
 	}{
-		{"nothing asked: all, the last owed first", ledger.DeliveryFilter{}, "e1/ep_c e8/ep_a e5/ep_a e4/ep_b e3/ep_b e2/ep_a e1/ep_b e1/ep_a"},
+		{"nothing asked: all, the last owed first", ledger.DeliveryFilter{},
+			"e1/ep_c e8/ep_a e5/ep_a e4/ep_b e3/ep_b e2/ep_a e1/ep_b e1/ep_a"},
 		{"by tenant", ledger.DeliveryFilter{Tenant: "other"}, "e1/ep_c"},
 		{"by endpoint", ledger.DeliveryFilter{EndpointID: "ep_b"}, "e4/ep_b e3/ep_b e1/ep_b"},
 		{"by event", ledger.DeliveryFilter{EventID: "e1", Tenant: "acme"}, "e1/ep_b e1/ep_a"},
 		{"by state", ledger.DeliveryFilter{State: outcome.StatePending}, "e1/ep_c e4/ep_b e3/ep_b"},
 		{"by reason", ledger.DeliveryFilter{Reason: "endpoint_deleted"}, "e5/ep_a"},
 		{"by type", ledger.DeliveryFilter{EventType: "order.lost"}, ""},
-		{"by time", ledger.DeliveryFilter{From: noon.Add(9 * time.Second), To: noon.Add(24 * time.Second)}, "e3/ep_b e2/ep_a"},
+		{"by time", ledger.DeliveryFilter{From: noon.Add(9 * time.Second), To: noon.Add(24 * time.Second)},
+			"e3/ep_b e2/ep_a"},
 		{"a quote in a filter is a quote", ledger.DeliveryFilter{Tenant: "acme' OR 1=1 --\\"}, ""},
 	}
 	for _, c := range cases {
@@ -101,7 +103,8 @@ func TestADeliveryAnEventAndItsAttemptsAreFoundByTheirIDs(t *testing.T) {
 	db, _ := openScenario(t)
 	ctx := context.Background()
 	d, err := db.Delivery(ctx, "acme", "e2", "ep_a")
-	if err != nil || d.State != outcome.StateDelivered || d.PayloadDigest != "digest-e2-2" || !d.OwedAt.Equal(noon.Add(9*time.Second)) {
+	if err != nil || d.State != outcome.StateDelivered || d.PayloadDigest != "digest-e2-2" ||
+		!d.OwedAt.Equal(noon.Add(9*time.Second)) {
 		t.Errorf("delivery: %+v, %v", d, err)
 	}
 	e, err := db.Event(ctx, "", "e2")
@@ -118,7 +121,8 @@ func TestADeliveryAnEventAndItsAttemptsAreFoundByTheirIDs(t *testing.T) {
 	if _, err := db.Event(ctx, "other", "e2"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("an event of another tenant: %v", err)
 	}
-	if _, _, err := db.Deliveries(ctx, ledger.DeliveryFilter{}, "x", 1); err == nil || !strings.Contains(err.Error(), "cursor") {
+	if _, _, err := db.Deliveries(ctx, ledger.DeliveryFilter{}, "x", 1); err == nil ||
+		!strings.Contains(err.Error(), "cursor") {
 		t.Errorf("a cursor that is none: %v", err)
 	}
 }

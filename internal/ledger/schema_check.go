@@ -84,7 +84,8 @@ func (s *Verified) expected(ctx context.Context) (map[string]definition, error) 
 	for _, m := range all {
 		statements = append(statements, m.statements...)
 	}
-	formatted, err := s.strings(ctx, "formatting the migrations", "SELECT formatQuerySingleLine(s) FROM (SELECT arrayJoin(?) AS s)", statements)
+	formatted, err := s.strings(ctx, "formatting the migrations",
+		"SELECT formatQuerySingleLine(s) FROM (SELECT arrayJoin(?) AS s)", statements)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,8 @@ func (s *Verified) expected(ctx context.Context) (map[string]definition, error) 
 }
 
 func (s *Verified) existing(ctx context.Context) (map[string]definition, error) {
-	rows, err := s.conn.Query(ctx, "SELECT name, engine, create_table_query, as_select FROM system.tables WHERE database = currentDatabase()")
+	rows, err := s.conn.Query(ctx, "SELECT name, engine, create_table_query, as_select FROM system.tables WHERE "+
+		"database = currentDatabase()")
 	if err != nil {
 		return nil, s.explain("reading definitions", err)
 	}
@@ -133,7 +135,8 @@ func viewsOf(all map[string]definition) []string {
 // compareViewColumns compares a view's columns with those of its query: types
 // that were declared otherwise would convert what is seen.
 func (s *Verified) compareViewColumns(ctx context.Context, name, query string) ([]string, error) {
-	declared, err := s.strings(ctx, "reading columns", "SELECT concat(name, ' ', type) FROM system.columns WHERE database = currentDatabase() AND table = ? ORDER BY position", name)
+	declared, err := s.strings(ctx, "reading columns", "SELECT concat(name, ' ', type) FROM system.columns WHERE "+
+		"database = currentDatabase() AND table = ? ORDER BY position", name)
 	if err != nil {
 		return nil, err
 	}

@@ -24,14 +24,16 @@ func (db *DB) AppendTiles(ctx context.Context, level int, first uint64, hashes [
 		return fmt.Errorf("storing tiles: %d hashes, want a multiple of %d", len(hashes), merkle.TileWidth)
 	}
 	insert := func(token string) (bool, error) {
-		return db.appendOnce(ctx, "storing tiles", token, "INSERT INTO tiles (level, tile, hashes)", func(add func(...any) error) error {
-			for i := range len(hashes) / merkle.TileWidth {
-				if err := add(uint8(level), first+uint64(i), merkle.Join(hashes[i*merkle.TileWidth:(i+1)*merkle.TileWidth])); err != nil {
-					return err
+		return db.appendOnce(ctx, "storing tiles", token, "INSERT INTO tiles (level, tile, hashes)",
+			func(add func(...any) error) error {
+				for i := range len(hashes) / merkle.TileWidth {
+					if err := add(uint8(level), first+uint64(i),
+						merkle.Join(hashes[i*merkle.TileWidth:(i+1)*merkle.TileWidth])); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
-		})
+				return nil
+			})
 	}
 	return throughTokens(fmt.Sprintf("tiles-%d-%d", level, first), insert, func() (bool, error) {
 		have, err := db.Tiled(ctx)
@@ -41,7 +43,8 @@ func (db *DB) AppendTiles(ctx context.Context, level int, first uint64, hashes [
 
 // appendOnce inserts rows under a token: of all inserts with it only one lands.
 // dropped: the server said that the token is spent.
-func (db *DB) appendOnce(ctx context.Context, doing, token, statement string, rows func(add func(...any) error) error) (dropped bool, err error) {
+func (db *DB) appendOnce(ctx context.Context, doing, token, statement string,
+	rows func(add func(...any) error) error) (dropped bool, err error) {
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{
 		"insert_deduplicate": 1, "insert_deduplication_token": token, "async_insert": 0,
 		"min_insert_block_size_rows": 0, "min_insert_block_size_bytes": 0,
@@ -73,7 +76,8 @@ func (db *DB) Tiled(ctx context.Context) ([]uint64, error) {
 			return nil, db.explain("counting the tiles", err)
 		}
 		if int(level) != len(out) || end != count {
-			return nil, fmt.Errorf("%w: tiles of level %d are missing; find what is wrong with: waybill ledger verify", ErrDamaged, min(int(level), len(out)))
+			return nil, fmt.Errorf("%w: tiles of level %d are missing; find what is wrong with: waybill ledger verify",
+				ErrDamaged, min(int(level), len(out)))
 		}
 		out = append(out, end)
 	}
@@ -93,7 +97,8 @@ func (db *DB) Tiles(ctx context.Context, want []merkle.Tile) ([][]tlog.Hash, err
 		at[t] = i
 	}
 	out := make([][]tlog.Hash, len(want))
-	rows, err := db.conn.Query(ctx, "SELECT level, tile, hashes FROM tiles WHERE (level, tile) IN ("+strings.Join(in, ",")+")")
+	rows, err := db.conn.Query(ctx, "SELECT level, tile, hashes FROM tiles WHERE (level, tile) IN ("+strings.Join(in, ",")+
+		")")
 	if err != nil {
 		return nil, db.explain("reading tiles", err)
 	}
@@ -132,8 +137,10 @@ func splitTile(level int, number uint64, b string) ([]tlog.Hash, error) {
 // TileHashes calls yield with the hashes of each stored tile of a level, first
 // <= number < end, in order. A tile that is missing is left out, one that is
 // there twice comes twice.
-func (db *DB) TileHashes(ctx context.Context, level int, first, end uint64, yield func(number uint64, hashes []tlog.Hash) error) error {
-	rows, err := db.conn.Query(ctx, "SELECT tile, hashes FROM tiles WHERE level = ? AND tile >= ? AND tile < ? ORDER BY tile", uint8(level), first, end)
+func (db *DB) TileHashes(ctx context.Context, level int, first, end uint64,
+	yield func(number uint64, hashes []tlog.Hash) error) error {
+	rows, err := db.conn.Query(ctx, "SELECT tile, hashes FROM tiles WHERE level = ? AND tile >= ? AND tile < ? ORDER "+
+		"BY tile", uint8(level), first, end)
 	if err != nil {
 		return db.explain("reading tiles", err)
 	}
@@ -168,7 +175,8 @@ func (db *DB) StoredLeaves(ctx context.Context, first, end uint64) ([]tlog.Hash,
 			return nil // there twice
 		}
 		if number != next {
-			return fmt.Errorf("%w: tile %d of level 0 is missing; find what is wrong with: waybill ledger verify", ErrDamaged, next)
+			return fmt.Errorf("%w: tile %d of level 0 is missing; find what is wrong with: waybill ledger verify", ErrDamaged,
+				next)
 		}
 		next++
 		from := max(first, number*merkle.TileWidth) - number*merkle.TileWidth
@@ -177,7 +185,8 @@ func (db *DB) StoredLeaves(ctx context.Context, first, end uint64) ([]tlog.Hash,
 		return nil
 	})
 	if err == nil && uint64(len(out)) != end-first {
-		err = fmt.Errorf("%w: tile %d of level 0 is missing; find what is wrong with: waybill ledger verify", ErrDamaged, next)
+		err = fmt.Errorf("%w: tile %d of level 0 is missing; find what is wrong with: waybill ledger verify", ErrDamaged,
+			next)
 	}
 	return out, err
 }
@@ -196,7 +205,8 @@ func (b *Body) Leaf() tlog.Hash { return merkle.LeafHash(b.StreamEpoch, b.Stream
 // Bodies calls yield with the rows of records, first <= idx < end, in the order
 // of idx, whatever is missing or there twice.
 func (db *DB) Bodies(ctx context.Context, first, end uint64, yield func(Body) error) error {
-	rows, err := db.conn.Query(ctx, "SELECT idx, stream_epoch, stream_seq, body FROM records WHERE idx >= ? AND idx < ? ORDER BY idx", first, end)
+	rows, err := db.conn.Query(ctx, "SELECT idx, stream_epoch, stream_seq, body FROM records WHERE idx >= ? AND idx < "+
+		"? ORDER BY idx", first, end)
 	if err != nil {
 		return db.explain("reading records", err)
 	}
@@ -217,7 +227,8 @@ func (db *DB) Bodies(ctx context.Context, first, end uint64, yield func(Body) er
 // order. ClickHouse hashes the bodies, so they need not travel. ErrDamaged: one
 // is missing or there twice.
 func (db *DB) Entries(ctx context.Context, first, end uint64, yield func(idx uint64, entry []byte) error) error {
-	rows, err := db.conn.Query(ctx, "SELECT idx, stream_epoch, stream_seq, SHA256(body) FROM records WHERE idx >= ? AND idx < ? ORDER BY idx", first, end)
+	rows, err := db.conn.Query(ctx, "SELECT idx, stream_epoch, stream_seq, SHA256(body) FROM records WHERE idx >= ? "+
+		"AND idx < ? ORDER BY idx", first, end)
 	if err != nil {
 		return db.explain("reading records", err)
 	}
@@ -231,7 +242,8 @@ func (db *DB) Entries(ctx context.Context, first, end uint64, yield func(idx uin
 			return db.explain("reading records", err)
 		}
 		if idx != next {
-			return fmt.Errorf("%w: record %d is missing or there twice; find what is wrong with: waybill ledger verify", ErrDamaged, min(idx, next))
+			return fmt.Errorf("%w: record %d is missing or there twice; find what is wrong with: waybill ledger verify",
+				ErrDamaged, min(idx, next))
 		}
 		if err := yield(idx, merkle.EntryOf(epoch, seq, [sha256.Size]byte([]byte(digest)))); err != nil {
 			return err
@@ -274,13 +286,15 @@ type Checkpoint struct {
 func (db *DB) AppendCheckpoint(ctx context.Context, c Checkpoint) error {
 	sum := sha256.Sum256([]byte(c.Note))
 	insert := func(token string) (bool, error) {
-		return db.appendOnce(ctx, "storing a checkpoint", token, "INSERT INTO checkpoints (size, at, origin, key, root, note)", func(add func(...any) error) error {
-			return add(c.Size, c.At.UTC(), c.Origin, c.Key, hex.EncodeToString(c.Root[:]), c.Note)
-		})
+		return db.appendOnce(ctx, "storing a checkpoint", token,
+			"INSERT INTO checkpoints (size, at, origin, key, root, note)", func(add func(...any) error) error {
+				return add(c.Size, c.At.UTC(), c.Origin, c.Key, hex.EncodeToString(c.Root[:]), c.Note)
+			})
 	}
 	return throughTokens("checkpoint-"+hex.EncodeToString(sum[:]), insert, func() (bool, error) {
 		n := 0
-		err := db.eachCheckpoint(ctx, "WHERE size = ? AND note = ?", func(Checkpoint) error { n++; return nil }, c.Size, c.Note)
+		err := db.eachCheckpoint(ctx, "WHERE size = ? AND note = ?", func(Checkpoint) error { n++; return nil }, c.Size,
+			c.Note)
 		return n == 0, err
 	})
 }
@@ -309,7 +323,8 @@ func (db *DB) LastCheckpoint(ctx context.Context, origin string) (Checkpoint, er
 // CheckpointOver returns the smallest checkpoint with at least size records, or
 // ErrNotFound.
 func (db *DB) CheckpointOver(ctx context.Context, size uint64) (Checkpoint, error) {
-	return db.oneCheckpoint(ctx, fmt.Sprintf("checkpoint over %d records", size), "WHERE size >= ? ORDER BY size, at LIMIT 1", size)
+	return db.oneCheckpoint(ctx, fmt.Sprintf("checkpoint over %d records", size),
+		"WHERE size >= ? ORDER BY size, at LIMIT 1", size)
 }
 
 func (db *DB) oneCheckpoint(ctx context.Context, what, which string, args ...any) (Checkpoint, error) {
@@ -348,49 +363,4 @@ func (db *DB) eachCheckpoint(ctx context.Context, which string, yield func(Check
 		}
 	}
 	return db.explain("reading checkpoints", rows.Err())
-}
-
-// Kinds of CheckpointSignature.
-const (
-	WitnessSignature   = "witness"
-	TimestampSignature = "timestamp"
-)
-
-// CheckpointSignature is a row of checkpoint_signatures: what another said of a
-// checkpoint.
-type CheckpointSignature struct {
-	Size      uint64    `ch:"size" json:"size"`
-	At        time.Time `ch:"at" json:"at"`
-	Kind      string    `ch:"kind" json:"kind"`
-	Signer    string    `ch:"signer" json:"signer"`
-	Signature string    `ch:"signature" json:"signature"`
-}
-
-// AppendCheckpointSignature stores a signature; the same one twice is stored once.
-func (db *DB) AppendCheckpointSignature(ctx context.Context, s CheckpointSignature) error {
-	sum := sha256.Sum256([]byte(s.Kind + "\n" + s.Signer + "\n" + s.Signature))
-	_, err := db.appendOnce(ctx, "storing a checkpoint's signature", fmt.Sprintf("signature-%d-%s", s.Size, hex.EncodeToString(sum[:])),
-		"INSERT INTO checkpoint_signatures (size, at, kind, signer, signature)", func(add func(...any) error) error {
-			return add(s.Size, s.At.UTC(), s.Kind, s.Signer, s.Signature)
-		})
-	return err
-}
-
-// CheckpointSignatures returns those of checkpoints with first <= size <= last.
-func (db *DB) CheckpointSignatures(ctx context.Context, first, last uint64) ([]CheckpointSignature, error) {
-	var out []CheckpointSignature
-	err := db.selectInto(ctx, "reading signatures", &out,
-		"SELECT size, at, kind, signer, signature FROM checkpoint_signatures WHERE size >= ? AND size <= ? ORDER BY size, at", first, last)
-	return out, err
-}
-
-// LastSignatureAt says when the last signature of a kind arrived; zero: never.
-func (db *DB) LastSignatureAt(ctx context.Context, kind string) (time.Time, error) {
-	var all []CheckpointSignature
-	err := db.selectInto(ctx, "reading signatures", &all,
-		"SELECT size, at, kind, signer, signature FROM checkpoint_signatures WHERE kind = ? ORDER BY at DESC LIMIT 1", kind)
-	if err != nil || len(all) == 0 {
-		return time.Time{}, err
-	}
-	return all[0].At, nil
 }

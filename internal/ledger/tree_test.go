@@ -21,7 +21,8 @@ func manyRecords(t testing.TB, db *ledger.DB, n int) []ledger.Row {
 	t.Helper()
 	var rows []ledger.Row
 	for i := range n {
-		rows = append(rows, row(t, uint64(i), record.Record{ID: fmt.Sprintf("rec-%d", i), Kind: record.Attempt, At: noon, Tenant: "acme"}))
+		rows = append(rows, row(t, uint64(i), record.Record{ID: fmt.Sprintf("rec-%d", i), Kind: record.Attempt, At: noon,
+			Tenant: "acme"}))
 	}
 	if err := db.Append(context.Background(), rows); err != nil {
 		t.Fatal(err)
@@ -91,7 +92,8 @@ func TestTilesAreStoredOnceAndReadBack(t *testing.T) {
 	i := 0
 	err = db.Bodies(ctx, 100, 200, func(b ledger.Body) error {
 		want := rows[100+i]
-		if b.Idx != want.Idx || b.StreamSeq != want.StreamSeq || b.StreamEpoch != want.StreamEpoch || !bytes.Equal(b.Body, want.Body) || b.Leaf() != leaves[100+i] {
+		if b.Idx != want.Idx || b.StreamSeq != want.StreamSeq || b.StreamEpoch != want.StreamEpoch ||
+			!bytes.Equal(b.Body, want.Body) || b.Leaf() != leaves[100+i] {
 			t.Errorf("body %d is %+v", 100+i, b)
 		}
 		i++
@@ -150,7 +152,8 @@ func TestCheckpointsAndTheirSignaturesAreKeptOnce(t *testing.T) {
 	}
 	alike(t, over, all[1])
 
-	s := ledger.CheckpointSignature{Size: 20, At: noon, Kind: ledger.WitnessSignature, Signer: "w+1", Signature: "— w abc\n"}
+	s := ledger.CheckpointSignature{Size: 20, At: noon, Kind: ledger.WitnessSignature, Signer: "w+1",
+		Signature: "— w abc\n"}
 	later := s
 	later.At, later.Signer = noon.Add(time.Second), "w+2"
 	for _, s := range []ledger.CheckpointSignature{s, s, later} {

@@ -58,7 +58,8 @@ func (s *Verified) Checkpoints(ctx context.Context) ([]verify.Published, error) 
 
 // Tile implements verify.Source.
 func (s *Verified) Tile(ctx context.Context, level int, number uint64) ([]tlog.Hash, error) {
-	rows, err := s.strings(ctx, "reading tiles", "SELECT hashes FROM tiles WHERE level = ? AND tile = ? LIMIT 1", uint8(level), number)
+	rows, err := s.strings(ctx, "reading tiles", "SELECT hashes FROM tiles WHERE level = ? AND tile = ? LIMIT 1",
+		uint8(level), number)
 	if err != nil || len(rows) == 0 || len(rows[0]) != merkle.TileWidth*tlog.HashSize {
 		return nil, err
 	}
@@ -119,8 +120,10 @@ func (s *Verified) Actions(ctx context.Context, action string) ([]verify.Record,
 }
 
 // BySequence implements verify.Source.
-func (s *Verified) BySequence(ctx context.Context, epoch int64, first, last uint64, yield func(verify.Record) error) error {
-	return s.each(ctx, yield, "WHERE stream_epoch = ? AND stream_seq >= ? AND stream_seq <= ? ORDER BY stream_seq, idx", epoch, first, last)
+func (s *Verified) BySequence(ctx context.Context, epoch int64, first, last uint64,
+	yield func(verify.Record) error) error {
+	return s.each(ctx, yield, "WHERE stream_epoch = ? AND stream_seq >= ? AND stream_seq <= ? ORDER BY stream_seq, idx",
+		epoch, first, last)
 }
 
 // Misplaced implements verify.Source.

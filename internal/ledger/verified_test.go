@@ -79,14 +79,21 @@ var start = time.Date(2026, 10, 31, 23, 55, 0, 0, time.UTC)
 // made is record n of a ledger: attempts, with some of other kinds between.
 func made(n int) record.Record {
 	at := start.Add(time.Duration(n)*time.Second + 123_456_789)
-	r := record.Record{ID: fmt.Sprintf("att_%06d", n), Kind: record.Attempt, At: at, Tenant: "acme", EventID: fmt.Sprintf("evt_%06d", n/2), EndpointID: "ep_1",
-		EventType: "order.paid", EventAt: at.Add(-time.Minute), EventSeq: uint64(n + 1), StoredAt: at.Add(-time.Second), SubjectType: "order", SubjectID: "o_17",
-		DeliverBy: at.Add(time.Hour), Endpoints: 3, Reason: "x", Attempt: 1 + n%3, ReplayID: "rpl_1", StartedAt: at.Add(-70 * time.Millisecond), DurationUS: 71_000,
-		Status: 200, Outcome: "response", Class: "delivered", Decision: "delivered", NextAttemptAt: at.Add(time.Minute), URL: "https://hooks.example.com/in",
-		PayloadDigest: strings.Repeat("a1", 32), Attempts: 2, Actor: "ann@example.com", Action: "created", EndpointRevision: 3,
-		ResponseHeaders: map[string]string{"content-type": "application/json"}, ResponseExcerpt: `{"ok":true}`, KeyIDs: []string{"k1"}, SignedAt: at.Truncate(time.Second)}
+	r := record.Record{ID: fmt.Sprintf("att_%06d", n), Kind: record.Attempt, At: at, Tenant: "acme",
+		EventID: fmt.Sprintf("evt_%06d", n/2), EndpointID: "ep_1",
+		EventType: "order.paid", EventAt: at.Add(-time.Minute), EventSeq: uint64(n + 1), StoredAt: at.Add(-time.Second),
+		SubjectType: "order", SubjectID: "o_17",
+		DeliverBy: at.Add(time.Hour), Endpoints: 3, Reason: "x", Attempt: 1 + n%3, ReplayID: "rpl_1",
+		StartedAt: at.Add(-70 * time.Millisecond), DurationUS: 71_000,
+		Status: 200, Outcome: "response", Class: "delivered", Decision: "delivered", NextAttemptAt: at.Add(time.Minute),
+		URL:           "https://hooks.example.com/in",
+		PayloadDigest: strings.Repeat("a1", 32), Attempts: 2, Actor: "ann@example.com", Action: "created",
+		EndpointRevision: 3,
+		ResponseHeaders:  map[string]string{"content-type": "application/json"}, ResponseExcerpt: `{"ok":true}`,
+		KeyIDs: []string{"k1"}, SignedAt: at.Truncate(time.Second)}
 	if n%5 == 0 {
-		r = record.Record{ID: fmt.Sprintf("rec_%06d", n), Kind: record.DeliveryOwed, At: at, Tenant: "übel", EventID: fmt.Sprintf("evt_%06d", n/2), EndpointID: "ep_2"}
+		r = record.Record{ID: fmt.Sprintf("rec_%06d", n), Kind: record.DeliveryOwed, At: at, Tenant: "übel",
+			EventID: fmt.Sprintf("evt_%06d", n/2), EndpointID: "ep_2"}
 	}
 	return r
 }
@@ -141,7 +148,8 @@ func (s *signed) sign(leaves []tlog.Hash, at time.Time, store bool) verify.Publi
 	b, err := note.Sign(&note.Note{Text: c.Text()}, s.signer)
 	s.must(err)
 	if store {
-		s.must(s.db.AppendCheckpoint(context.Background(), ledger.Checkpoint{Size: c.Size, At: at, Origin: c.Origin, Key: checkpoint.KeyID(s.key), Root: c.Root, Note: string(b)}))
+		s.must(s.db.AppendCheckpoint(context.Background(), ledger.Checkpoint{Size: c.Size, At: at, Origin: c.Origin,
+			Key: checkpoint.KeyID(s.key), Root: c.Root, Note: string(b)}))
 	}
 	p := verify.Published{Source: verify.FromStream, Note: string(b), At: at}
 	s.outside = append(s.outside, p)
@@ -256,14 +264,16 @@ func TestALedgerThatIsAsItWasSignedIsGood(t *testing.T) {
 	t.Parallel()
 	s := newSigned(t, 700, 100, 256, 300, 512, 600, 690)
 	r := s.verify()
-	if !r.Good || r.Read != 700 || r.Checkpoints.Agreed != 6 || r.Last == nil || r.Last.Size != 690 || r.Uncovered != 10 || len(r.Unproven) != 2 {
+	if !r.Good || r.Read != 700 || r.Checkpoints.Agreed != 6 || r.Last == nil || r.Last.Size != 690 || r.Uncovered != 10 ||
+		len(r.Unproven) != 2 {
 		t.Errorf("got %+v", r)
 	}
 	r = s.verify(s.withOutside, s.withStream)
 	if !r.Good || r.Checkpoints.Outside != 6 || r.Stream == nil || r.Stream.Compared != 700 || len(r.Unproven) != 1 {
 		t.Errorf("with all: %+v", r)
 	}
-	if r = s.verify(func(o *verify.Options) { o.Keys = nil }); !r.Good || !slices.ContainsFunc(r.Unproven, func(u string) bool { return strings.Contains(u, "no key was given") }) {
+	if r = s.verify(func(o *verify.Options) { o.Keys = nil }); !r.Good ||
+		!slices.ContainsFunc(r.Unproven, func(u string) bool { return strings.Contains(u, "no key was given") }) {
 		t.Errorf("without a key: %+v", r)
 	}
 	_, other := newKey(t, origin)

@@ -22,17 +22,23 @@ const changing = `('ALL', 'ALTER', 'ALTER TABLE', 'ALTER UPDATE', 'ALTER DELETE'
 func weaknesses() []weakness {
 	const here = "(database IS NULL OR database = currentDatabase())"
 	return []weakness{
-		{"ledger_mutated", "SELECT concat(table, ': ', command) FROM system.mutations WHERE database = currentDatabase() AND table != 'schema_versions' LIMIT 3",
+		{"ledger_mutated", "SELECT concat(table, ': ', command) FROM system.mutations WHERE database = currentDatabase() " +
+			"AND table != 'schema_versions' LIMIT 3",
 			"rows were changed or deleted", "find out who, in system.query_log, and what: waybill ledger verify"},
 		{"ledger_ttl", "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine_full ILIKE '% TTL %'",
 			"a TTL deletes rows by itself, also those under a legal hold", "ALTER TABLE … REMOVE TTL"},
-		{"ledger_rows_hidden", "SELECT table FROM system.parts WHERE database = currentDatabase() AND active AND has_lightweight_delete LIMIT 3",
+		{"ledger_rows_hidden", "SELECT table FROM system.parts WHERE database = currentDatabase() AND active AND " +
+			"has_lightweight_delete LIMIT 3",
 			"rows were hidden by DELETE", "find out who, in system.query_log; restore the backup from before"},
-		{"ledger_rights_wide", "SELECT DISTINCT concat(user_name, ' may ', access_type) FROM system.grants WHERE user_name IS NOT NULL AND " + here +
+		{"ledger_rights_wide", "SELECT DISTINCT concat(user_name, ' may ', access_type) FROM system.grants WHERE " +
+			"user_name IS NOT NULL AND " + here +
 			" AND (table IS NULL OR table = 'records') AND NOT is_partial_revoke AND access_type IN " + changing +
-			" AND NOT (user_name = 'sink' AND access_type = 'INSERT') AND NOT (user_name = 'custodian' AND access_type = 'ALTER DELETE') AND NOT (user_name = 'owner')",
+			" AND NOT (user_name = 'sink' AND access_type = 'INSERT') AND NOT (user_name = 'custodian' AND access_type = " +
+			"'ALTER DELETE') AND NOT (user_name = 'owner')",
 			"users may change records", "revoke it; the rights that are needed: waybill ledger roles --print-sql"},
-		{"ledger_open_to_all", "SELECT DISTINCT u.name FROM system.users AS u INNER JOIN system.grants AS g ON g.user_name = u.name WHERE (has(u.auth_type, 'no_password') OR u.name = 'default' AND has(u.auth_type, 'plaintext_password')) AND g.access_type IN " + changing,
+		{"ledger_open_to_all", "SELECT DISTINCT u.name FROM system.users AS u INNER JOIN system.grants AS g ON " +
+			"g.user_name = u.name WHERE (has(u.auth_type, 'no_password') OR u.name = 'default' AND has(u.auth_type, " +
+			"'plaintext_password')) AND g.access_type IN " + changing,
 			"users without a password may change records", "give them a password, or take their rights"},
 	}
 }

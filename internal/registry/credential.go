@@ -107,7 +107,8 @@ func (e *Endpoint) clientKeyPlace() sealed.Place {
 
 // The token goes to the endpoint's destination, the secret to the token endpoint.
 func (e *Endpoint) oauth2Place() sealed.Place {
-	return sealed.Place{Owner: e.ID, Field: "oauth2/" + e.OAuth2.ClientID, Destination: e.Destination() + " by " + e.OAuth2.TokenURL}
+	return sealed.Place{Owner: e.ID, Field: "oauth2/" + e.OAuth2.ClientID,
+		Destination: e.Destination() + " by " + e.OAuth2.TokenURL}
 }
 
 // SealSecret makes the stored form of a signing key of this endpoint.
@@ -174,17 +175,20 @@ func (e *Endpoint) SetClientCertificate(ring *sealed.Keyring, chain, key string,
 	}
 	pair, err := tls.X509KeyPair([]byte(chain), []byte(key))
 	if err != nil {
-		return fmt.Errorf("client_certificate: %w; give the chain, the leaf first, and the unencrypted private key of the leaf, both PEM", pemError(err))
+		return fmt.Errorf("client_certificate: %w; give the chain, the leaf first, and the unencrypted private key of the "+
+			"leaf, both PEM", pemError(err))
 	}
 	leaf := pair.Leaf
 	if now.After(leaf.NotAfter) {
 		return fmt.Errorf("client_certificate: it expired at %s; give a new one", leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if !clientUse(leaf) {
-		return errors.New("client_certificate: it is not for client authentication (extended key usage); ask its issuer for one that is")
+		return errors.New("client_certificate: it is not for client authentication (extended key usage); ask its issuer " +
+			"for one that is")
 	}
 	sum := sha256.Sum256(leaf.Raw)
-	e.ClientCertificate = &ClientCertificate{Chain: certificatesOnly(pair.Certificate), Subject: leaf.Subject.String(), Issuer: leaf.Issuer.String(),
+	e.ClientCertificate = &ClientCertificate{Chain: certificatesOnly(pair.Certificate), Subject: leaf.Subject.String(),
+		Issuer:      leaf.Issuer.String(),
 		Fingerprint: hex.EncodeToString(sum[:]), NotBefore: leaf.NotBefore.UTC(), NotAfter: leaf.NotAfter.UTC()}
 	e.ClientCertificate.Key = ring.Seal(key, e.clientKeyPlace())
 	return nil
@@ -207,7 +211,8 @@ func clientUse(c *x509.Certificate) bool {
 	if len(c.ExtKeyUsage) == 0 && len(c.UnknownExtKeyUsage) == 0 {
 		return true
 	}
-	return slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth) || slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageAny)
+	return slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth) ||
+		slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageAny)
 }
 
 // SetOAuth2 sets the client credentials. o.Secret is ignored: secret is sealed.

@@ -164,7 +164,8 @@ func (e Endpoint) Validate() error {
 		return fmt.Errorf("url: want 1 to %d characters, got %d", maxURL, len(e.URL))
 	}
 	if len(e.Types) == 0 || len(e.Types) > subscription.MaxPatterns {
-		return fmt.Errorf("types: want 1 to %d patterns, got %d; use > for every type", subscription.MaxPatterns, len(e.Types))
+		return fmt.Errorf("types: want 1 to %d patterns, got %d; use > for every type", subscription.MaxPatterns,
+			len(e.Types))
 	}
 	for _, p := range e.Types {
 		if err := subscription.Validate(p); err != nil {
@@ -188,7 +189,8 @@ func (e Endpoint) validateSigning() error {
 			return fmt.Errorf("signature_header: %w", err)
 		}
 	default:
-		return fmt.Errorf("scheme: %q; want %s, %s or %s", e.Scheme, envelope.SchemeHMAC, envelope.SchemeEd25519, envelope.SchemeTimestamped)
+		return fmt.Errorf("scheme: %q; want %s, %s or %s", e.Scheme, envelope.SchemeHMAC, envelope.SchemeEd25519,
+			envelope.SchemeTimestamped)
 	}
 	if len(e.Secrets) == 0 && e.State != Deleted || len(e.Secrets) > maxSecrets {
 		return fmt.Errorf("secrets: want 1 to %d, got %d", maxSecrets, len(e.Secrets))
@@ -215,7 +217,8 @@ func (e Endpoint) validateDelivery() error {
 		return fmt.Errorf("deliver_within: %s is in the past", e.DeliverWithin)
 	}
 	if e.DisableAfter != 0 && (e.DisableAfter < minDisableAfter || e.DisableAfter > maxDisableAfter) {
-		return fmt.Errorf("disable_after: %s; want %s to %s, or 0s for never", e.DisableAfter, minDisableAfter, maxDisableAfter)
+		return fmt.Errorf("disable_after: %s; want %s to %s, or 0s for never", e.DisableAfter, minDisableAfter,
+			maxDisableAfter)
 	}
 	if e.Policy != nil {
 		if err := e.Policy.Validate(); err != nil {

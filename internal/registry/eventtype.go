@@ -123,7 +123,8 @@ func (s *Store) DeleteEventType(ctx context.Context, tenant, pattern, actor, rea
 	return s.putEventType(ctx, e, was.Revision, at, actor, reason)
 }
 
-func (s *Store) putEventType(ctx context.Context, e EventType, revision, at uint64, actor, reason string) (EventType, error) {
+func (s *Store) putEventType(ctx context.Context, e EventType, revision, at uint64, actor, reason string) (EventType,
+	error) {
 	e.Revision, e.Reason, e.UpdatedBy, e.UpdatedAt = revision+1, reason, actor, s.now().UTC()
 	if err := e.Validate(); err != nil {
 		return e, err
@@ -162,7 +163,8 @@ func (s *Store) eventType(ctx context.Context, tenant, pattern string) (EventTyp
 }
 
 func noEventType(tenant, pattern string) error {
-	return fmt.Errorf("event type %.128q of tenant %.64s: %w; see: waybill event-type list", pattern, tenant, ErrNoEventType)
+	return fmt.Errorf("event type %.128q of tenant %.64s: %w; see: waybill event-type list", pattern, tenant,
+		ErrNoEventType)
 }
 
 // EventTypes lists what is set, of a tenant or of all when it is empty: by

@@ -16,7 +16,8 @@ func allocated(work func()) uint64 {
 }
 
 func endpointOf(tenant string, n int) *Endpoint {
-	return &Endpoint{ID: fmt.Sprintf("ep_%026d", n), Tenant: tenant, State: Enabled, Types: []string{"order.*"}, Revision: 1}
+	return &Endpoint{ID: fmt.Sprintf("ep_%026d", n), Tenant: tenant, State: Enabled, Types: []string{"order.*"},
+		Revision: 1}
 }
 
 // One change may cost some hundred bytes of bookkeeping. What it MUST NOT cost
@@ -86,7 +87,8 @@ func TestAChangeOfOneEventTypeCostsNoMoreAmongFiveThousand(t *testing.T) {
 		t.Errorf("%d bytes for a change", cost/changes)
 	}
 	for i, e := range all {
-		if got := s.byTenant.match("t", fmt.Sprintf("order.%05d.x", i)); (len(got) == 1) == e.Deleted || len(got) == 1 && got[0] != e {
+		if got := s.byTenant.match("t", fmt.Sprintf("order.%05d.x", i)); (len(got) == 1) == e.Deleted || len(got) == 1 &&
+			got[0] != e {
 			t.Fatalf("type %d, %+v: %v match", i, e, got)
 		}
 	}
@@ -152,7 +154,8 @@ func TestAnEndpointIsOwedNothingWhileDisabledAndKeepsItsPlaceAmongThoseThatKeepO
 	off := *e
 	off.State = Disabled
 	s.Apply(e.ID, e, &off)
-	if len(s.enabledOf.match("t", "order.paid")) != 0 || s.enabled.Load() != 0 || len(*s.fifo.Load()) != 1 || (*s.fifo.Load())[0].State != Disabled {
+	if len(s.enabledOf.match("t", "order.paid")) != 0 || s.enabled.Load() != 0 || len(*s.fifo.Load()) != 1 ||
+		(*s.fifo.Load())[0].State != Disabled {
 		t.Errorf("disabled: %d enabled, %d keep order", s.enabled.Load(), len(*s.fifo.Load()))
 	}
 	moved := *e
@@ -161,11 +164,13 @@ func TestAnEndpointIsOwedNothingWhileDisabledAndKeepsItsPlaceAmongThoseThatKeepO
 	back := moved
 	back.Tenant = "t"
 	s.Apply(e.ID, &moved, &back)
-	if got := s.enabledOf.match("t", "order.paid"); len(got) != 1 || got[0] != &back || len(s.enabledOf.match("u", "order.paid")) != 0 {
+	if got := s.enabledOf.match("t", "order.paid"); len(got) != 1 || got[0] != &back ||
+		len(s.enabledOf.match("u", "order.paid")) != 0 {
 		t.Errorf("moved there and back: %v", got)
 	}
 	s.Apply(e.ID, &back, nil)
-	if _, ok := s.byID.Load(e.ID); ok || len(*s.fifo.Load()) != 0 || s.enabled.Load() != 0 || len(s.enabledOf.match("t", "order.paid")) != 0 {
+	if _, ok := s.byID.Load(e.ID); ok || len(*s.fifo.Load()) != 0 || s.enabled.Load() != 0 ||
+		len(s.enabledOf.match("t", "order.paid")) != 0 {
 		t.Error("it is not gone")
 	}
 }

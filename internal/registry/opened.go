@@ -17,7 +17,8 @@ import (
 
 // ErrPlainSecret says that an endpoint's secret is stored in the clear, as
 // versions before sealing did.
-var ErrPlainSecret = errors.New("a secret is stored in the clear, by an older version; seal it with: waybill endpoint reseal")
+var ErrPlainSecret = errors.New("a secret is stored in the clear, by an older version; seal it with: waybill " +
+	"endpoint reseal")
 
 // Opened is what an endpoint's revision needs for its requests, opened and
 // parsed once. It is shared: nobody changes it.
@@ -105,7 +106,8 @@ func (e *Endpoint) open(ring *sealed.Keyring) (*Opened, error) {
 		if err != nil {
 			return nil, fmt.Errorf("oauth2: %w", err)
 		}
-		sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %q", e.OAuth2.TokenURL, e.OAuth2.ClientID, secret, e.OAuth2.Scopes, e.OAuth2.Audience, e.OAuth2.Auth))
+		sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %q", e.OAuth2.TokenURL, e.OAuth2.ClientID, secret,
+			e.OAuth2.Scopes, e.OAuth2.Audience, e.OAuth2.Auth))
 		o.OAuth2 = &ClientCredentials{OAuth2: *e.OAuth2, ClientSecret: secret, ID: hex.EncodeToString(sum[:])}
 		o.Sensitive = append(o.Sensitive, secret)
 	}
@@ -149,7 +151,8 @@ func (o *Opened) Keys(at time.Time) ([]envelope.Key, error) {
 		}
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("endpoint %s has no active secret; make one with: waybill endpoint rotate-secret %s", o.id, o.id)
+		return nil, fmt.Errorf("endpoint %s has no active secret; make one with: waybill endpoint rotate-secret %s", o.id,
+			o.id)
 	}
 	return keys, nil
 }

@@ -27,7 +27,8 @@ func BenchmarkOpen(b *testing.B) {
 		b.Fatal(err)
 	}
 	pair := testkit.NewCA(b, "ours").Client("c", time.Now().Add(time.Hour))
-	e := registry.Endpoint{ID: ids.New(ids.Endpoint, time.Now()), Tenant: "default", URL: "https://example.com/", Types: []string{">"},
+	e := registry.Endpoint{ID: ids.New(ids.Endpoint, time.Now()), Tenant: "default", URL: "https://example.com/",
+		Types: []string{">"},
 		State: registry.Enabled, Scheme: envelope.SchemeHMAC, Timeout: time.Second, MaxInFlight: 1}
 	e.Secrets = []registry.Secret{e.SealSecret(ring, k)}
 	if err := e.SetClientCertificate(ring, pair.Cert, pair.Key, time.Now()); err != nil {

@@ -39,7 +39,8 @@ func validFor(t *testing.T, ring *sealed.Keyring) registry.Endpoint {
 	t.Helper()
 	k, err := envelope.GenerateHMAC(rand.Reader)
 	must(t, err)
-	e := registry.Endpoint{ID: ids.New(ids.Endpoint, time.Now()), Tenant: "default", URL: "https://example.com/hooks", Types: []string{"a.*"},
+	e := registry.Endpoint{ID: ids.New(ids.Endpoint, time.Now()), Tenant: "default", URL: "https://example.com/hooks",
+		Types: []string{"a.*"},
 		State: registry.Enabled, Scheme: envelope.SchemeHMAC,
 		Timeout: registry.DefaultTimeout, MaxInFlight: registry.DefaultMaxInFlight}
 	e.Secrets = []registry.Secret{e.SealSecret(ring, k)}
@@ -105,8 +106,10 @@ func TestSecretsStayOutOfWhatIsPrinted(t *testing.T) {
 	must(t, e.SetHeaders(ring, map[string]string{"X-Api-Key": "s3cr3t-value"}))
 	opened, err := (&registry.Endpoint{ID: e.ID, URL: e.URL, Scheme: e.Scheme, Headers: e.Headers}).Open(ring)
 	must(t, err)
-	for _, s := range []string{fmt.Sprintf("%v", e), fmt.Sprintf("%+v", e), fmt.Sprintf("%#v", e), fmt.Sprintf("%s", e.Secrets), fmt.Sprintf("%+v %#v", ring, ring)} {
-		if strings.Contains(s, k.Reveal()) || strings.Contains(s, k.Reveal()[6:]) || strings.Contains(s, "s3cr3t") || strings.Contains(s, sealed.KeyPrefix) {
+	for _, s := range []string{fmt.Sprintf("%v", e), fmt.Sprintf("%+v", e), fmt.Sprintf("%#v", e),
+		fmt.Sprintf("%s", e.Secrets), fmt.Sprintf("%+v %#v", ring, ring)} {
+		if strings.Contains(s, k.Reveal()) || strings.Contains(s, k.Reveal()[6:]) || strings.Contains(s, "s3cr3t") ||
+			strings.Contains(s, sealed.KeyPrefix) {
 			t.Errorf("printed: %s", s)
 		}
 	}
@@ -148,7 +151,8 @@ func TestOfTwoChangesAtOnceOneIsRefused(t *testing.T) {
 		t.Errorf("created twice: %v", err)
 	}
 	_, err = store.Update(t.Context(), e.ID, "ann", "updated", "", func(a *registry.Endpoint) error {
-		_, err := store.Update(t.Context(), e.ID, "bob", "updated", "", func(b *registry.Endpoint) error { b.Description = "bob's"; return nil })
+		_, err := store.Update(t.Context(), e.ID, "bob", "updated", "",
+			func(b *registry.Endpoint) error { b.Description = "bob's"; return nil })
 		must(t, err)
 		a.Description = "ann's"
 		return nil
@@ -171,9 +175,11 @@ func TestWhatIsNotThereSaysSo(t *testing.T) {
 	}
 	e, err := store.Create(t.Context(), valid(t), "ann")
 	must(t, err)
-	_, err = store.Update(t.Context(), e.ID, "ann", "deleted", "", func(e *registry.Endpoint) error { e.State = registry.Deleted; return nil })
+	_, err = store.Update(t.Context(), e.ID, "ann", "deleted", "",
+		func(e *registry.Endpoint) error { e.State = registry.Deleted; return nil })
 	must(t, err)
-	if _, err := store.Update(t.Context(), e.ID, "bob", "updated", "", func(*registry.Endpoint) error { return nil }); !errors.Is(err, registry.ErrNotFound) {
+	if _, err := store.Update(t.Context(), e.ID, "bob", "updated", "",
+		func(*registry.Endpoint) error { return nil }); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("a deleted endpoint was changed: %v", err)
 	}
 	if all, err := store.List(t.Context(), "", false); err != nil || len(all) != 0 {
@@ -208,7 +214,8 @@ func TestAFreshViewIncludesEveryChangeThatWasAnswered(t *testing.T) {
 						t.Errorf("%s: matched a type it does not subscribe to", tenant)
 					}
 				}
-				_, err = store.Update(t.Context(), e.ID, "ann", "disabled", "", func(e *registry.Endpoint) error { e.State = registry.Disabled; return nil })
+				_, err = store.Update(t.Context(), e.ID, "ann", "disabled", "",
+					func(e *registry.Endpoint) error { e.State = registry.Disabled; return nil })
 				must(t, err)
 				for _, v := range views {
 					must(t, v.Fresh(t.Context()))

@@ -107,12 +107,15 @@ func (s *Store) forget(ctx context.Context, id string) error {
 	}
 	recorder, err := stream.Consumer(ctx, streams.RecorderConsumer)
 	if err != nil {
-		return fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply", streams.EndpointsStream, streams.RecorderConsumer, err)
+		return fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply", streams.EndpointsStream,
+			streams.RecorderConsumer, err)
 	}
 	if recorder.CachedInfo().AckFloor.Stream+1 < entry.Revision() {
-		return fmt.Errorf("endpoint %s is sealed now, but its older revisions, with the secret in the clear, are not on record yet and stay until they are; replace the secret when it matters: waybill endpoint rotate-secret %s", id, id)
+		return fmt.Errorf("endpoint %s is sealed now, but its older revisions, with the secret in the clear, are not on "+
+			"record yet and stay until they are; replace the secret when it matters: waybill endpoint rotate-secret %s", id, id)
 	}
-	if err := stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+streams.EndpointsBucket+"."+id), jetstream.WithPurgeSequence(entry.Revision())); err != nil {
+	if err := stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+streams.EndpointsBucket+"."+id),
+		jetstream.WithPurgeSequence(entry.Revision())); err != nil {
 		return fmt.Errorf("endpoint %s: removing older revisions: %w", id, err)
 	}
 	return nil

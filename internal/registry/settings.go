@@ -16,7 +16,8 @@ import (
 // Settings are what goes on record of a revision besides what has a field of
 // its own: enough to tell how its requests were made, and nothing secret.
 func (e *Endpoint) Settings() map[string]string {
-	s := map[string]string{"timeout": e.Timeout.String(), "max_in_flight": strconv.Itoa(e.MaxInFlight), "disable_after": e.DisableAfter.String()}
+	s := map[string]string{"timeout": e.Timeout.String(), "max_in_flight": strconv.Itoa(e.MaxInFlight),
+		"disable_after": e.DisableAfter.String()}
 	if e.DeliverWithin > 0 {
 		s["deliver_within"] = e.DeliverWithin.String()
 	}

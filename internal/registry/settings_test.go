@@ -25,7 +25,8 @@ func TestTheScheduleOnRecord(t *testing.T) {
 		{"with the name of another", &impostor, `{"name":"standard","delays":["1s"]}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := registry.Endpoint{Policy: tt.policy, Policies: []registry.PolicyRule{{Types: []string{"lab.*"}, Policy: *tt.policy}}}
+			e := registry.Endpoint{Policy: tt.policy,
+				Policies: []registry.PolicyRule{{Types: []string{"lab.*"}, Policy: *tt.policy}}}
 			s := e.Settings()
 			if s["policy"] != tt.want || s["policy_for_1"] != "lab.*: "+tt.want {
 				t.Errorf("on record are %q and %q, want %q", s["policy"], s["policy_for_1"], tt.want)

@@ -73,13 +73,15 @@ func stored(what string, err error) error {
 // nil change result with no difference still makes a revision: an action that
 // somebody took is on record. It fails with ErrConflict rather than overwrite
 // a revision that change has not seen.
-func (s *Store) Update(ctx context.Context, id, actor, what, reason string, change func(*Endpoint) error) (Endpoint, error) {
+func (s *Store) Update(ctx context.Context, id, actor, what, reason string, change func(*Endpoint) error) (Endpoint,
+	error) {
 	e, at, err := s.get(ctx, id)
 	if err != nil {
 		return e, err
 	}
 	if e.State == Deleted {
-		return e, fmt.Errorf("endpoint %s: %w: it was deleted at %s by %s", id, ErrNotFound, e.UpdatedAt.Format(time.RFC3339), e.UpdatedBy)
+		return e, fmt.Errorf("endpoint %s: %w: it was deleted at %s by %s", id, ErrNotFound, e.UpdatedAt.Format(time.RFC3339),
+			e.UpdatedBy)
 	}
 	if err := change(&e); err != nil {
 		return e, err

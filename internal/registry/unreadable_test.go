@@ -12,7 +12,8 @@ import (
 // Whoever may publish anything can have JetStream write its acknowledgement
 // over an endpoint. What the endpoint was before stands, after a restart too.
 func TestWhatIsWrittenOverAnEndpointDoesNotTakeItAway(t *testing.T) {
-	for name, junk := range map[string]string{"no JSON": "{", "an acknowledgement": `{"stream":"EVENTS","seq":7}`, "another endpoint": ""} {
+	for name, junk := range map[string]string{"no JSON": "{", "an acknowledgement": `{"stream":"EVENTS","seq":7}`,
+		"another endpoint": ""} {
 		t.Run(name, func(t *testing.T) {
 			server := testkit.NATS(t)
 			store := open(t, server)
@@ -32,7 +33,8 @@ func TestWhatIsWrittenOverAnEndpointDoesNotTakeItAway(t *testing.T) {
 			}
 			_, err = kv.Put(t.Context(), e.ID, value)
 			must(t, err)
-			for what, view := range map[string]*registry.View{"a view that had it": before, "one that starts afterwards": watch(t, server)} {
+			for what, view := range map[string]*registry.View{"a view that had it": before,
+				"one that starts afterwards": watch(t, server)} {
 				must(t, view.Fresh(t.Context()))
 				if m := view.Match("default", "a.b"); len(m) != 2 {
 					t.Errorf("%s: %d match", what, len(m))
@@ -51,7 +53,8 @@ func TestWhatIsWrittenOverAnEndpointDoesNotTakeItAway(t *testing.T) {
 				t.Errorf("%d are listed, %v", len(list), err)
 			}
 			// The next revision heals it.
-			changed, err := store.Update(t.Context(), e.ID, "bob", "updated", "", func(e *registry.Endpoint) error { e.Description = "mended"; return nil })
+			changed, err := store.Update(t.Context(), e.ID, "bob", "updated", "",
+				func(e *registry.Endpoint) error { e.Description = "mended"; return nil })
 			if err != nil || changed.Revision != 2 {
 				t.Fatalf("%+v, %v", changed, err)
 			}
@@ -66,7 +69,8 @@ func TestWhatIsWrittenOverAnEndpointDoesNotTakeItAway(t *testing.T) {
 func TestWhatIsWrittenOverAnEventTypeDoesNotTakeItAway(t *testing.T) {
 	server := testkit.NATS(t)
 	store := open(t, server)
-	_, err := store.SetEventType(t.Context(), registry.EventType{Tenant: "default", Pattern: "a.*", DeliverWithin: 1e9}, "ann", "")
+	_, err := store.SetEventType(t.Context(), registry.EventType{Tenant: "default", Pattern: "a.*", DeliverWithin: 1e9},
+		"ann", "")
 	must(t, err)
 	kv, err := server.JetStream().KeyValue(t.Context(), streams.EventTypesBucket)
 	must(t, err)
@@ -75,7 +79,8 @@ func TestWhatIsWrittenOverAnEventTypeDoesNotTakeItAway(t *testing.T) {
 	_, err = kv.Put(t.Context(), keys[0], []byte(`{"stream":"EVENTS","seq":7}`))
 	must(t, err)
 	view := watch(t, server)
-	if m := view.EventTypes("default", "a.b"); len(m) != 1 || m[0].Revision != 1 || !strings.Contains(view.Note(), keys[0]) {
+	if m := view.EventTypes("default", "a.b"); len(m) != 1 || m[0].Revision != 1 ||
+		!strings.Contains(view.Note(), keys[0]) {
 		t.Errorf("%v; it says %q", m, view.Note())
 	}
 	if got, err := store.EventType(t.Context(), "default", "a.*"); err != nil || got.Revision != 1 {
@@ -84,7 +89,8 @@ func TestWhatIsWrittenOverAnEventTypeDoesNotTakeItAway(t *testing.T) {
 	if list, err := store.EventTypes(t.Context(), ""); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v", list, err)
 	}
-	if got, err := store.SetEventType(t.Context(), registry.EventType{Tenant: "default", Pattern: "a.*", DeliverWithin: 2e9}, "bob", ""); err != nil || got.Revision != 2 {
+	if got, err := store.SetEventType(t.Context(), registry.EventType{Tenant: "default", Pattern: "a.*",
+		DeliverWithin: 2e9}, "bob", ""); err != nil || got.Revision != 2 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -96,7 +96,8 @@ func (e Endpoint) validateOAuth2() error {
 	}
 	for _, s := range o.Scopes {
 		if s == "" || len(s) > maxHeaderName || !visible(s, false) || strings.ContainsAny(s, `"\`) {
-			return fmt.Errorf("oauth2.scopes: %.64q; want 1 to %d visible ASCII characters without space, quote and backslash", s, maxHeaderName)
+			return fmt.Errorf("oauth2.scopes: %.64q; want 1 to %d visible ASCII characters without space, quote and backslash",
+				s, maxHeaderName)
 		}
 	}
 	if len(o.Audience) > maxURL || !visible(o.Audience, true) {
@@ -129,7 +130,8 @@ func validateHeaderName(name string) error {
 		return fmt.Errorf("headers: a name of %d characters; want 1 to %d", len(name), maxHeaderName)
 	}
 	for i := range len(name) {
-		if c := name[i]; !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+		if c := name[i]; !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' ||
+			strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
 			return fmt.Errorf("headers: %.64q: byte %d cannot be in a header's name; use letters, digits and '-'", name, i)
 		}
 	}
@@ -137,10 +139,13 @@ func validateHeaderName(name string) error {
 	if lower == "authorization" {
 		return errors.New("headers: Authorization has a field of its own; use authorization (--authorization-file)")
 	}
-	reserved := []string{"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host", "expect", "date", "via",
-		"forwarded", "max-forwards", "user-agent", "accept-encoding", "idempotency-key", "traceparent", "tracestate", "http2-settings"}
+	reserved := []string{"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host", "expect",
+		"date", "via",
+		"forwarded", "max-forwards", "user-agent", "accept-encoding", "idempotency-key", "traceparent", "tracestate",
+		"http2-settings"}
 	prefixes := []string{"proxy-", "content-", "sec-", "webhook-", "waybill-"}
-	if slices.Contains(reserved, lower) || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(lower, p) }) {
+	if slices.Contains(reserved, lower) || slices.ContainsFunc(prefixes,
+		func(p string) bool { return strings.HasPrefix(lower, p) }) {
 		return fmt.Errorf("headers: %q is set by HTTP or by Waybill; choose another name", name)
 	}
 	return nil

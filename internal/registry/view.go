@@ -37,11 +37,13 @@ func NewView(js jetstream.JetStream, log zerolog.Logger) *View {
 	v := &View{js: js, ready: make(chan struct{})}
 	v.present.Store(newEndpointState())
 	v.rules.Store(newEventTypeState())
-	v.endpoints = revision.NewFollower(revision.FollowerOptions[Endpoint]{JS: js, Log: log, Bucket: streams.EndpointsBucket,
+	v.endpoints = revision.NewFollower(revision.FollowerOptions[Endpoint]{JS: js, Log: log,
+		Bucket:  streams.EndpointsBucket,
 		Decode:  decodeShared,
 		New:     func() revision.State[Endpoint] { return newEndpointState() },
 		Install: func(s revision.State[Endpoint]) { v.present.Store(s.(*endpointState)) }})
-	v.eventTypes = revision.NewFollower(revision.FollowerOptions[EventType]{JS: js, Log: log, Bucket: streams.EventTypesBucket,
+	v.eventTypes = revision.NewFollower(revision.FollowerOptions[EventType]{JS: js, Log: log,
+		Bucket:  streams.EventTypesBucket,
 		Decode:  decodeEventTypeAt,
 		New:     func() revision.State[EventType] { return newEventTypeState() },
 		Install: func(s revision.State[EventType]) { v.rules.Store(s.(*eventTypeState)) }})
@@ -75,7 +77,8 @@ func (v *View) Note() string {
 	if len(all) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the newest revision of %s of the registry cannot be read, such as %s; the one before it stands: waybill doctor",
+	return fmt.Sprintf("the newest revision of %s of the registry cannot be read, such as %s; the one before it "+
+		"stands: waybill doctor",
 		text.Count(len(all), "entry", "entries"), all[0])
 }
 

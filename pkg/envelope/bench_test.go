@@ -13,10 +13,12 @@ import (
 func kilobyte() []byte {
 	var rows []string
 	for i := range 9 {
-		rows = append(rows, fmt.Sprintf(`{"line":%d,"sku":"SKU-%06d","qty":%d,"unitPrice":%d.50,"from":"Łódź","gift":false}`, i, i*7919, i+1, i*13))
+		rows = append(rows, fmt.Sprintf(`{"line":%d,"sku":"SKU-%06d","qty":%d,"unitPrice":%d.50,"from":"Łódź","gift":false}`,
+			i, i*7919, i+1, i*13))
 	}
 	return []byte(`{"id":"evt_01K2YXQ8N3M4P5Q6R7S8T9V0W1","type":"payment.captured","timestamp":"2026-08-19T14:32:07.421Z",` +
-		`"deliver_by":"2026-08-19T15:02:07Z","subject":{"type":"payment","id":"pay_17"},"data":{"lines":[` + strings.Join(rows, ",") + `]}}`)
+		`"deliver_by":"2026-08-19T15:02:07Z","subject":{"type":"payment","id":"pay_17"},"data":{"lines":[` +
+		strings.Join(rows, ",") + `]}}`)
 }
 
 func BenchmarkParse1KB(b *testing.B) {

@@ -70,7 +70,8 @@ func TestBodiesAndSignaturesAreGolden(t *testing.T) {
 // checkBody holds a body to what the receiver is promised.
 func checkBody(t *testing.T, e envelope.Event, body []byte, attempt int) {
 	t.Helper()
-	want := fmt.Sprintf(`{"id":"%s","type":"%s","timestamp":"%s","deliveryAttempt":%d,"data":`, e.ID, e.Type, e.RawTimestamp, attempt)
+	want := fmt.Sprintf(`{"id":"%s","type":"%s","timestamp":"%s","deliveryAttempt":%d,"data":`, e.ID, e.Type,
+		e.RawTimestamp, attempt)
 	if !bytes.HasPrefix(body, []byte(want)) || string(body[len(want):]) != string(e.Data)+"}" {
 		t.Errorf("body %.300q does not begin with %q or does not end in the data", body, want)
 	}
@@ -81,7 +82,8 @@ func checkBody(t *testing.T, e envelope.Event, body []byte, attempt int) {
 	if err := json.Unmarshal(body, &d); err != nil {
 		t.Fatalf("body %.300q: %v", body, err)
 	}
-	if d.ID != e.ID || d.Type != e.Type || !d.Timestamp.Equal(e.Timestamp) || d.DeliveryAttempt != attempt || !bytes.Equal(d.Data, e.Data) {
+	if d.ID != e.ID || d.Type != e.Type || !d.Timestamp.Equal(e.Timestamp) || d.DeliveryAttempt != attempt ||
+		!bytes.Equal(d.Data, e.Data) {
 		t.Errorf("body decodes to %+v; the event is %+v", d, e)
 	}
 }

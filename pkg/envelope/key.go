@@ -37,7 +37,8 @@ func (s Scheme) Validate() error {
 	case SchemeHMAC, SchemeEd25519, SchemeTimestamped:
 		return nil
 	}
-	return fieldErrorf("scheme", "unknown signature scheme %q; use %q, %q or %q", string(s), SchemeHMAC, SchemeEd25519, SchemeTimestamped)
+	return fieldErrorf("scheme", "unknown signature scheme %q; use %q, %q or %q", string(s), SchemeHMAC, SchemeEd25519,
+		SchemeTimestamped)
 }
 
 // How a secret is written: one of these and standard base64 with padding.
@@ -99,7 +100,8 @@ func ParseSecret(secret string) (Key, error) {
 	case strings.HasPrefix(secret, PrefixEd25519Private), strings.HasPrefix(secret, PrefixEd25519Public):
 		return ParseSecretFor(SchemeEd25519, secret)
 	}
-	return Key{}, fmt.Errorf("secret: does not begin with %s, %s or %s", PrefixHMAC, PrefixEd25519Private, PrefixEd25519Public)
+	return Key{}, fmt.Errorf("secret: does not begin with %s, %s or %s", PrefixHMAC, PrefixEd25519Private,
+		PrefixEd25519Public)
 }
 
 // ParseSecretFor is ParseSecret for a key that is to sign in this scheme. A
@@ -112,7 +114,8 @@ func ParseSecretFor(scheme Scheme, secret string) (Key, error) {
 			return Key{}, err
 		}
 		if len(raw) < minHMACBytes || len(raw) > maxHMACBytes {
-			return Key{}, fmt.Errorf("secret: %d bytes; a %s secret holds %d to %d", len(raw), PrefixHMAC, minHMACBytes, maxHMACBytes)
+			return Key{}, fmt.Errorf("secret: %d bytes; a %s secret holds %d to %d", len(raw), PrefixHMAC, minHMACBytes,
+				maxHMACBytes)
 		}
 		return hmacKey(scheme, raw, secret), nil
 	case SchemeEd25519:
@@ -166,7 +169,8 @@ func parsePublic(text string) (Key, error) {
 		return Key{}, fmt.Errorf("secret: %d bytes; a %s key holds %d", len(raw), PrefixEd25519Public, ed25519.PublicKeySize)
 	}
 	public := ed25519.PublicKey(raw)
-	return Key{ID: publicID(public), Scheme: SchemeEd25519, sealed: seal(material{scheme: SchemeEd25519, public: public, written: text})}, nil
+	return Key{ID: publicID(public), Scheme: SchemeEd25519,
+		sealed: seal(material{scheme: SchemeEd25519, public: public, written: text})}, nil
 }
 
 // Generate makes a key for this scheme from random, which should be

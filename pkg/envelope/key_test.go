@@ -38,7 +38,8 @@ func TestSecretsThatAreRefused(t *testing.T) {
 		{"a line break at the end", "", encoded("whsec_", 24) + "\n", "a line break after whsec_"},
 		{"a space in front", "", " " + encoded("whsec_", 24), "does not begin with"},
 		{"a public key that is no base64", "", "whpk_=", "not standard base64"},
-		{"a private key of 33 bytes", "", encoded("whsk_", 33), "33 bytes; a whsk_ key holds 64 (seed and public key) or 32 (seed)"},
+		{"a private key of 33 bytes", "", encoded("whsk_", 33),
+			"33 bytes; a whsk_ key holds 64 (seed and public key) or 32 (seed)"},
 		{"halves of two pairs", "", encoded("whsk_", 64), "do not belong together"},
 		{"a public key of 31 bytes", "", encoded("whpk_", 31), "31 bytes; a whpk_ key holds 32"},
 		{"an HMAC secret for Ed25519", envelope.SchemeEd25519, secretA, "does not begin with whsk_"},
@@ -88,7 +89,8 @@ func TestGeneratedKeysAreReadBackFromWhatTheyReveal(t *testing.T) {
 			t.Errorf("%s: signs %q (%v), read back %q (%v)", scheme, x, errX, y, errY)
 		}
 	}
-	for _, scheme := range []envelope.Scheme{envelope.SchemeHMAC, envelope.SchemeEd25519, envelope.SchemeTimestamped, "v2", ""} {
+	for _, scheme := range []envelope.Scheme{envelope.SchemeHMAC, envelope.SchemeEd25519, envelope.SchemeTimestamped, "v2",
+		""} {
 		if k, err := envelope.Generate(scheme, strings.NewReader("too short")); err == nil {
 			t.Errorf("%q: %v was made of nine bytes", scheme, k)
 		}
@@ -97,7 +99,8 @@ func TestGeneratedKeysAreReadBackFromWhatTheyReveal(t *testing.T) {
 
 func TestKeyIdsAreStableAndSharedByBothHalves(t *testing.T) {
 	// On record for years: a change here would orphan every key id in ledgers.
-	fixed := map[string]string{secretA: "key_51cdad203549e363", secretB: "", privateA: "key_7d2a1719fbd91ca4", publicA: "key_7d2a1719fbd91ca4"}
+	fixed := map[string]string{secretA: "key_51cdad203549e363", secretB: "", privateA: "key_7d2a1719fbd91ca4",
+		publicA: "key_7d2a1719fbd91ca4"}
 	for secret, want := range fixed {
 		k, err := envelope.ParseSecret(secret)
 		if err != nil {
@@ -141,7 +144,8 @@ func TestNoWayOfPrintingAKeyShowsItsSecret(t *testing.T) {
 
 		type hidden struct{ k envelope.Key } // fmt calls no methods on it
 		var printed []string
-		for _, v := range []any{k, &k, []envelope.Key{k}, map[string]envelope.Key{"k": k}, struct{ K envelope.Key }{k}, hidden{k}, &hidden{k}} {
+		for _, v := range []any{k, &k, []envelope.Key{k}, map[string]envelope.Key{"k": k}, struct{ K envelope.Key }{k},
+			hidden{k}, &hidden{k}} {
 			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T", "%08.3f"} {
 				printed = append(printed, fmt.Sprintf(verb, v))
 			}

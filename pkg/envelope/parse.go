@@ -270,7 +270,8 @@ func missing(seen, key int, name string) error {
 }
 
 func unknownKey(key []byte) error {
-	return &FieldError{clip(key), "unknown key; put it inside data (were unknown keys passed over, a misspelt deliver_by would silently lose the promise)"}
+	return &FieldError{clip(key), "unknown key; put it inside data (were unknown keys passed over, a misspelt " +
+		"deliver_by would silently lose the promise)"}
 }
 
 // clip makes a producer's key fit to name in an error message.

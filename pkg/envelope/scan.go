@@ -181,7 +181,8 @@ func (s *scanner) string() (escaped bool, err *FieldError) {
 }
 
 func (s *scanner) invalidUTF8() *FieldError {
-	return fieldErrorf("event", "invalid UTF-8 (0x%02x) at byte %d; receivers that decode the body as text could not verify its signature", s.b[s.i], s.i)
+	return fieldErrorf("event", "invalid UTF-8 (0x%02x) at byte %d; receivers that decode the body as text could not "+
+		"verify its signature", s.b[s.i], s.i)
 }
 
 func (s *scanner) escape() *FieldError {

@@ -31,7 +31,8 @@ func FuzzSignedBytesHaveOneReading(f *testing.F) {
 				continue
 			}
 			stamp, body, ok := bytes.Cut(signed[i+1:], []byte("."))
-			if _, err := strconv.ParseUint(string(stamp), 10, 64); !ok || err != nil || envelope.ValidateID(string(signed[:i])) != nil {
+			if _, err := strconv.ParseUint(string(stamp), 10, 64); !ok || err != nil ||
+				envelope.ValidateID(string(signed[:i])) != nil {
 				continue
 			}
 			if isBody(body) {

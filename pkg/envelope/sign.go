@@ -35,7 +35,8 @@ const (
 const maxSignatures = 32
 
 // ErrMixedSchemes is returned for keys whose signatures cannot share a header.
-var ErrMixedSchemes = errors.New("timestamped and Standard Webhooks keys cannot sign one request; give the endpoint keys of one kind")
+var ErrMixedSchemes = errors.New("timestamped and Standard Webhooks keys cannot sign one request; give the endpoint " +
+	"keys of one kind")
 
 // Sign gives the signature header's value for a request with this id and body,
 // made at this time: one signature per key, in the keys' order. Keys of
@@ -124,7 +125,8 @@ func ValidateSignatureHeader(name string) error {
 	}
 	for _, prefix := range []string{"content-", "proxy-", "sec-"} {
 		if strings.HasPrefix(lower, prefix) {
-			return fieldErrorf(field, "%q already has a meaning; choose another name, such as %s", name, DefaultTimestampedHeader)
+			return fieldErrorf(field, "%q already has a meaning; choose another name, such as %s", name,
+				DefaultTimestampedHeader)
 		}
 	}
 	return nil

@@ -63,7 +63,8 @@ func TestSigningIsRefused(t *testing.T) {
 	}{
 		{"without keys", nil, envelope.ErrNoKeys},
 		{"with the zero key", []envelope.Key{{}}, envelope.ErrNoPrivateKey},
-		{"with an id in place of a key", []envelope.Key{{ID: hmac.ID, Scheme: envelope.SchemeHMAC}}, envelope.ErrNoPrivateKey},
+		{"with an id in place of a key", []envelope.Key{{ID: hmac.ID, Scheme: envelope.SchemeHMAC}},
+			envelope.ErrNoPrivateKey},
 		{"with a public key", []envelope.Key{hmac, mustKey(t, envelope.SchemeEd25519, publicA)}, envelope.ErrNoPrivateKey},
 		{"with keys of both kinds", []envelope.Key{hmac, stamped}, envelope.ErrMixedSchemes},
 		{"with keys of both kinds, the other way", []envelope.Key{stamped, hmac}, envelope.ErrMixedSchemes},
@@ -94,7 +95,8 @@ func TestAKeyOfAnotherSchemeCannotBePassedOffByItsLabel(t *testing.T) {
 func TestHeadersAreTheWholeSet(t *testing.T) {
 	body := []byte("{}")
 	common := map[string]string{
-		"Webhook-Id": "evt/1", "Webhook-Timestamp": "1787149927", "Idempotency-Key": "evt/1", "Content-Type": "application/json",
+		"Webhook-Id": "evt/1", "Webhook-Timestamp": "1787149927", "Idempotency-Key": "evt/1",
+		"Content-Type": "application/json",
 	}
 	for _, c := range []struct {
 		scheme               envelope.Scheme
@@ -134,8 +136,10 @@ func TestSignatureHeaderNamesThatWouldClashAreRefused(t *testing.T) {
 	}
 	keys := []envelope.Key{mustKey(t, envelope.SchemeTimestamped, secretA)}
 	for _, name := range []string{
-		"Webhook-Signature", "webhook-id", "WEBHOOK-TIMESTAMP", "Idempotency-Key", "Content-Type", "content-length", "Content-Encoding",
-		"Host", "Connection", "Transfer-Encoding", "User-Agent", "Authorization", "Cookie", "Proxy-Authorization", "Sec-Fetch-Mode",
+		"Webhook-Signature", "webhook-id", "WEBHOOK-TIMESTAMP", "Idempotency-Key", "Content-Type", "content-length",
+		"Content-Encoding",
+		"Host", "Connection", "Transfer-Encoding", "User-Agent", "Authorization", "Cookie", "Proxy-Authorization",
+		"Sec-Fetch-Mode",
 		"a b", "a:b", "a\r\nb", "é", strings.Repeat("x", 129),
 	} {
 		h := http.Header{}

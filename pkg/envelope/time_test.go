@@ -27,7 +27,8 @@ func TestALeapSecondIsRefusedAsOne(t *testing.T) {
 		"2016-12-31T23:59:61Z": false, "2016-13-31T23:59:60Z": false, "2016-12-31T23:59:60": false,
 	} {
 		_, err := Parse(timed(s))
-		if err == nil || strings.Contains(err.Error(), "leap second") != leap || strings.Contains(err.Error(), "not an RFC 3339") == leap {
+		if err == nil || strings.Contains(err.Error(), "leap second") != leap ||
+			strings.Contains(err.Error(), "not an RFC 3339") == leap {
 			t.Errorf("%s: %v", s, err)
 		}
 	}

@@ -57,7 +57,8 @@ func ValidateID(s string) error {
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c <= ' ' || c > '~' || c == '"' || c == '\\' || c == ',':
-			return fieldErrorf("id", "%s at byte %d; use visible ASCII without space, quote, backslash or comma", describe(s[i:]), i)
+			return fieldErrorf("id", "%s at byte %d; use visible ASCII without space, quote, backslash or comma",
+				describe(s[i:]), i)
 		}
 	}
 	return nil
@@ -77,7 +78,8 @@ func ValidateType(s string) error {
 	for i := 0; i <= len(s); i++ {
 		if i == len(s) || s[i] == '.' {
 			if i == start {
-				return fieldErrorf("type", "an empty token at byte %d; write tokens separated by single full stops, like lab_result.critical", i)
+				return fieldErrorf("type", "an empty token at byte %d; write tokens separated by single full stops, like "+
+					"lab_result.critical", i)
 			}
 			if i < len(s) {
 				tokens, start = tokens+1, i+1
@@ -85,7 +87,8 @@ func ValidateType(s string) error {
 			continue
 		}
 		if !isTokenByte(s[i]) {
-			return fieldErrorf("type", "%s at byte %d; use letters, digits, '_' and '-' in tokens separated by full stops", describe(s[i:]), i)
+			return fieldErrorf("type", "%s at byte %d; use letters, digits, '_' and '-' in tokens separated by full stops",
+				describe(s[i:]), i)
 		}
 	}
 	if tokens > MaxTypeTokens {

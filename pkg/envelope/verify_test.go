@@ -31,10 +31,12 @@ func families(t testing.TB) []family {
 			signers:  []envelope.Key{mustKey(t, envelope.SchemeEd25519, privateA), secondPair},
 			verifier: envelope.Verifier{Keys: []envelope.Key{mustKey(t, envelope.SchemeEd25519, publicA), secondPublic}}},
 		{name: "HMAC and Ed25519", header: envelope.HeaderSignature,
-			signers:  []envelope.Key{mustKey(t, envelope.SchemeHMAC, secretA), mustKey(t, envelope.SchemeEd25519, privateA)},
-			verifier: envelope.Verifier{Keys: []envelope.Key{mustKey(t, envelope.SchemeHMAC, secretA), mustKey(t, envelope.SchemeEd25519, publicA)}}},
+			signers: []envelope.Key{mustKey(t, envelope.SchemeHMAC, secretA), mustKey(t, envelope.SchemeEd25519, privateA)},
+			verifier: envelope.Verifier{Keys: []envelope.Key{mustKey(t, envelope.SchemeHMAC, secretA),
+				mustKey(t, envelope.SchemeEd25519, publicA)}}},
 		{name: "timestamped", header: stampedHeader, verifier: envelope.Verifier{SignatureHeader: stampedHeader},
-			signers: []envelope.Key{mustKey(t, envelope.SchemeTimestamped, secretA), mustKey(t, envelope.SchemeTimestamped, secretB)}},
+			signers: []envelope.Key{mustKey(t, envelope.SchemeTimestamped, secretA),
+				mustKey(t, envelope.SchemeTimestamped, secretB)}},
 	}
 	for i := range all {
 		if all[i].verifier.Keys == nil {
@@ -78,7 +80,8 @@ func TestRotationVerifiesWithOldAndNewKeyOnEitherSide(t *testing.T) {
 			"new signs, old verifies":  {f.signers[1:], verify[:1], envelope.ErrNoMatch},
 			"nobody verifies anything": {f.signers, nil, envelope.ErrNoKeys},
 		} {
-			if err := f.with(c.verify...).Verify(f.headers(t, c.sign, body), body); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
+			if err := f.with(c.verify...).Verify(f.headers(t, c.sign, body), body); !errors.Is(err, c.want) ||
+				(c.want == nil) != (err == nil) {
 				t.Errorf("%s: %s: %v; want %v", f.name, name, err, c.want)
 			}
 		}
@@ -99,9 +102,12 @@ func TestVerifyRefuses(t *testing.T) {
 		standard error // what the Standard Webhooks families answer; nil: passes
 		stamped  error
 	}{
-		{"no signature", func(f *family, h http.Header) { h.Del(f.header) }, envelope.ErrMissingHeader, envelope.ErrMissingHeader},
-		{"an empty signature", signature(func(string) string { return "" }), envelope.ErrMissingHeader, envelope.ErrMissingHeader},
-		{"two signature headers", func(f *family, h http.Header) { h.Add(f.header, "x") }, envelope.ErrRepeatedHeader, envelope.ErrRepeatedHeader},
+		{"no signature", func(f *family, h http.Header) { h.Del(f.header) }, envelope.ErrMissingHeader,
+			envelope.ErrMissingHeader},
+		{"an empty signature", signature(func(string) string { return "" }), envelope.ErrMissingHeader,
+			envelope.ErrMissingHeader},
+		{"two signature headers", func(f *family, h http.Header) { h.Add(f.header, "x") }, envelope.ErrRepeatedHeader,
+			envelope.ErrRepeatedHeader},
 		{"no id", func(_ *family, h http.Header) { h.Del("webhook-id") }, envelope.ErrMissingHeader, nil},
 		{"two ids", func(_ *family, h http.Header) { h.Add("webhook-id", "evt_2") }, envelope.ErrRepeatedHeader, nil},
 		{"another id", set("webhook-id", "evt_2"), envelope.ErrNoMatch, nil},
@@ -114,11 +120,20 @@ func TestVerifyRefuses(t *testing.T) {
 		{"milliseconds", set("webhook-timestamp", "1787149927000"), envelope.ErrBadTimestamp, nil},
 		{"fractions", set("webhook-timestamp", "1787149927.0"), envelope.ErrBadTimestamp, nil},
 		{"beyond 64 bits", set("webhook-timestamp", "99999999999999999999"), envelope.ErrBadTimestamp, nil},
-		{"the scheme's name alone", signature(func(s string) string { return s[:strings.IndexAny(s, ",")] }), envelope.ErrNoMatch, envelope.ErrNoMatch},
-		{"another scheme's name", signature(strings.NewReplacer("v1a,", "v9,", "v1,", "v9,", "v1=", "v9=").Replace), envelope.ErrNoMatch, envelope.ErrNoMatch},
-		{"no time in the signature", signature(func(s string) string { return strings.Replace(s, "t=", "u=", 1) }), nil, envelope.ErrBadTimestamp},
-		{"two times in the signature", signature(func(s string) string { return strings.Replace(s, "t=", "t=1787149927,t=", 1) }), nil, envelope.ErrBadTimestamp},
-		{"another time in the signature", signature(func(s string) string { return strings.Replace(s, "t=1787149927", "t=1787149928", 1) }), nil, envelope.ErrNoMatch},
+		{"the scheme's name alone", signature(func(s string) string { return s[:strings.IndexAny(s, ",")] }),
+			envelope.ErrNoMatch, envelope.ErrNoMatch},
+		{"another scheme's name", signature(strings.NewReplacer("v1a,", "v9,", "v1,", "v9,", "v1=", "v9=").Replace),
+			envelope.ErrNoMatch, envelope.ErrNoMatch},
+		{"no time in the signature", signature(func(s string) string { return strings.Replace(s, "t=", "u=", 1) }), nil,
+			envelope.ErrBadTimestamp},
+		{"two times in the signature", signature(func(s string) string {
+			return strings.Replace(s, "t=", "t=1787149927,t=",
+				1)
+		}), nil, envelope.ErrBadTimestamp},
+		{"another time in the signature", signature(func(s string) string {
+			return strings.Replace(s, "t=1787149927",
+				"t=1787149928", 1)
+		}), nil, envelope.ErrNoMatch},
 		{"more signatures than anyone sends", func(f *family, h http.Header) {
 			h.Set(f.header, strings.Repeat("v1,x ", 40)+strings.Repeat(",v1=x", 40)+h.Get(f.header))
 		}, envelope.ErrNoMatch, envelope.ErrNoMatch},
@@ -229,7 +244,8 @@ func TestVerifiersAreMadeFromSecrets(t *testing.T) {
 		scheme envelope.Scheme
 		secret string
 	}{
-		{standard, envelope.SchemeHMAC, secretA}, {standard, envelope.SchemeEd25519, privateA}, {stamped, envelope.SchemeTimestamped, secretA},
+		{standard, envelope.SchemeHMAC, secretA}, {standard, envelope.SchemeEd25519, privateA},
+		{stamped, envelope.SchemeTimestamped, secretA},
 	} {
 		h, err := envelope.Headers([]envelope.Key{mustKey(t, c.scheme, c.secret)}, "", "e", now, body)
 		if err != nil {
@@ -301,7 +317,8 @@ func FuzzVerifyHeader(f *testing.F) {
 			h.Set(fam.header, signature)
 			err := fam.verifier.Verify(h, []byte("the body"))
 			named := false
-			for _, want := range []error{envelope.ErrMissingHeader, envelope.ErrBadTimestamp, envelope.ErrOutsideTolerance, envelope.ErrNoMatch} {
+			for _, want := range []error{envelope.ErrMissingHeader, envelope.ErrBadTimestamp, envelope.ErrOutsideTolerance,
+				envelope.ErrNoMatch} {
 				named = named || errors.Is(err, want)
 			}
 			if !named {

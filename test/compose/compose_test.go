@@ -174,7 +174,8 @@ func TestTheSinkAloneHasTheKeyThatSignsCheckpoints(t *testing.T) {
 			t.Errorf("%s: checkpoint key %v, secrets %v", name, key, s.Secrets)
 		}
 	}
-	if file := project.Secrets["checkpoint-key"].File; !strings.HasSuffix(file, "/secrets/checkpoint.key") || !strings.Contains(read(t, ".gitignore"), "\n/secrets/\n") {
+	if file := project.Secrets["checkpoint-key"].File; !strings.HasSuffix(file, "/secrets/checkpoint.key") ||
+		!strings.Contains(read(t, ".gitignore"), "\n/secrets/\n") {
 		t.Errorf("the key's file is %q", file)
 	}
 }
@@ -223,7 +224,8 @@ func TestTheExampleNamesEveryVariableOfComposeAndNoOther(t *testing.T) {
 		given[m[1]] = true
 	}
 	if !maps.Equal(used, given) {
-		t.Errorf("compose.yaml uses %q, deploy/env.example gives %q", slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(given)))
+		t.Errorf("compose.yaml uses %q, deploy/env.example gives %q", slices.Sorted(maps.Keys(used)),
+			slices.Sorted(maps.Keys(given)))
 	}
 	for _, secret := range []string{"NATS_PASSWORD", "CLICKHOUSE_SINK_PASSWORD", "WAYBILL_SECRETS_KEY"} {
 		if !strings.Contains(read(t, "compose.yaml"), "${"+secret+":?") {

@@ -18,7 +18,8 @@ import (
 const root = "../.."
 
 // commands are the binaries that are built, by the directory below cmd.
-var commands = []string{"ingest", "fanout", "dispatcher", "escalator", "ledger-sink", "watchdog", "waybill", "waybill-clickhouse"}
+var commands = []string{"ingest", "fanout", "dispatcher", "escalator", "ledger-sink", "watchdog", "waybill",
+	"waybill-clickhouse"}
 
 // bin is the directory of the binaries under test. TestMain sets it.
 var bin string
@@ -35,7 +36,8 @@ func run(m *testing.M) int {
 	bin = dir
 	// The main module's own go.mod decides the versions, also that of the NATS server.
 	for _, packages := range [][]string{{"./cmd/..."}, {"github.com/nats-io/nats-server/v2"}} {
-		c := exec.Command("go", append([]string{"build", "-trimpath", "-o", dir + string(filepath.Separator)}, packages...)...)
+		c := exec.Command("go", append([]string{"build", "-trimpath", "-o", dir + string(filepath.Separator)},
+			packages...)...)
 		c.Dir, c.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := c.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n%s", c, err, out)

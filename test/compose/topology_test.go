@@ -40,11 +40,13 @@ func newTopology(t *testing.T) *topology {
 		t.Fatal(err)
 	}
 	project := load(t, "WAYBILL_EGRESS_ALLOW=127.0.0.0/8", "WAYBILL_SECRETS_KEY="+key)
-	top := &topology{t: t, services: project.Services, replace: map[string]*strings.Replacer{}, running: map[string]*process{}}
+	top := &topology{t: t, services: project.Services, replace: map[string]*strings.Replacer{},
+		running: map[string]*process{}}
 	top.startEngine()
 	// As deploy/env.example says.
 	top.checkpointKey = filepath.Join(t.TempDir(), "checkpoint.key")
-	if out, err := exec.Command(filepath.Join(bin, "waybill"), "ledger", "key", "generate", "--origin", "compose.example/ledger", "--out", top.checkpointKey).CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(bin, "waybill"), "ledger", "key", "generate", "--origin",
+		"compose.example/ledger", "--out", top.checkpointKey).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 
@@ -56,7 +58,8 @@ func newTopology(t *testing.T) *topology {
 	}
 	shared = append(shared, "clickhouse:9000", top.engine.NativeAddr())
 	for i, node := range nodes {
-		own := []string{"0.0.0.0:4222", free[3*i], "0.0.0.0:6222", free[3*i+1], "0.0.0.0:8222", free[3*i+2], "127.0.0.1:8222", free[3*i+2]}
+		own := []string{"0.0.0.0:4222", free[3*i], "0.0.0.0:6222", free[3*i+1], "0.0.0.0:8222", free[3*i+2], "127.0.0.1:8222",
+			free[3*i+2]}
 		for _, v := range top.services[node].Volumes {
 			source := v.Source
 			if v.Type == types.VolumeTypeVolume {
@@ -136,7 +139,8 @@ func (top *topology) publish(first, last int) {
 	for i := first; i <= last; i++ {
 		body := fmt.Sprintf(`{"id":"order-%d","type":"order.paid","data":{"number":%d}}`, i, i)
 		eventually(top.t, fmt.Sprintf("event %d is taken", i), func() string {
-			status, answer := call(top.t, http.MethodPost, "http://"+top.ingest+"/v1/events", body, http.Header{"Content-Type": {"application/json"}})
+			status, answer := call(top.t, http.MethodPost, "http://"+top.ingest+"/v1/events", body,
+				http.Header{"Content-Type": {"application/json"}})
 			if status/100 == 2 {
 				return ""
 			}
@@ -149,7 +153,8 @@ func (top *topology) publish(first, last int) {
 func (top *topology) query(user, statement string) (int, string) {
 	top.t.Helper()
 	password := *top.services["clickhouse"].Environment["CLICKHOUSE_"+strings.ToUpper(user)+"_PASSWORD"]
-	return call(top.t, http.MethodPost, "http://"+top.engine.HTTPAddr()+"/?"+url.Values{"database": {"waybill"}}.Encode(), statement,
+	return call(top.t, http.MethodPost, "http://"+top.engine.HTTPAddr()+"/?"+url.Values{"database": {"waybill"}}.Encode(),
+		statement,
 		http.Header{"X-ClickHouse-User": {user}, "X-ClickHouse-Key": {password}})
 }
 
@@ -205,7 +210,8 @@ func TestTheTopologyDeliversAndGoesOnWithoutOneNode(t *testing.T) {
 		t.Errorf("the receiver got %d events, want 100", len(received))
 	}
 	mu.Unlock()
-	if out := top.run("waybill", "delivery", "list", "--limit", "1000", "-o", "json"); strings.Count(out, `"delivered"`) < 100 {
+	if out := top.run("waybill", "delivery", "list", "--limit", "1000", "-o", "json"); strings.Count(out,
+		`"delivered"`) < 100 {
 		t.Errorf("delivery list shows fewer than 100 deliveries:\n%s", out)
 	}
 	for _, stage := range commands[:6] {
@@ -247,7 +253,8 @@ func (top *topology) testTheLedgersUsers() {
 		{"analyst", "CREATE TABLE other (x Int8) ENGINE = Memory"},
 		{"analyst", "SELECT * FROM url('http://127.0.0.1:1/', CSV, 'x String')"},
 	} {
-		if status, answer := top.query(c.user, c.statement); status == http.StatusOK || !strings.Contains(answer, "ACCESS_DENIED") {
+		if status, answer := top.query(c.user, c.statement); status == http.StatusOK ||
+			!strings.Contains(answer, "ACCESS_DENIED") {
 			t.Errorf("%s may %s: %d %s", c.user, c.statement, status, answer)
 		}
 	}

@@ -64,10 +64,12 @@ func TestABrakeSaysWhatItEndsAndWhatWasMissed(t *testing.T) {
 	if len(missed.Events) != 1 || missed.Events[0].ID != "missed-1" {
 		t.Errorf("missed: %+v", missed)
 	}
-	if code, out, errs := waybill(t, "", append(list, "--data", d.dir)...); code != 0 || !strings.Contains(out, "missed-1") || !strings.Contains(errs, "waybill replay event") {
+	if code, out, errs := waybill(t, "", append(list, "--data", d.dir)...); code != 0 ||
+		!strings.Contains(out, "missed-1") || !strings.Contains(errs, "waybill replay event") {
 		t.Errorf("missed: exit %d, %s%s", code, out, errs)
 	}
-	if code, _, errs := waybill(t, "", "replay", "event", "missed-1", "--endpoint", e.ID, "--reason", "missed while disabled", "--data", d.dir); code != 0 {
+	if code, _, errs := waybill(t, "", "replay", "event", "missed-1", "--endpoint", e.ID, "--reason",
+		"missed while disabled", "--data", d.dir); code != 0 {
 		t.Fatalf("replay: exit %d, %s", code, errs)
 	}
 	if r := next(t, got); r.header.Get("webhook-id") != "missed-1" {
@@ -132,7 +134,8 @@ func TestACureSurvivesTheNextStart(t *testing.T) {
 	sound := func() {
 		t.Helper()
 		// It exits with 1: no escalation policy names anybody yet.
-		if out := run(1, "doctor"); strings.Contains(out, "streams_drifted") || strings.Contains(out, "waybill streams apply") {
+		if out := run(1, "doctor"); strings.Contains(out, "streams_drifted") ||
+			strings.Contains(out, "waybill streams apply") {
 			t.Errorf("doctor: %s", out)
 		}
 	}

@@ -89,7 +89,8 @@ func TestUpGivesUpOnAnEngineThatNeverStarts(t *testing.T) {
 	case <-time.After(startBound):
 		t.Fatalf("it has not ended:\n%s", d.log)
 	}
-	if code := d.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(d.log.String(), "the disk is on fire") || !strings.Contains(d.log.String(), "started 4 times") {
+	if code := d.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(d.log.String(), "the disk is on fire") ||
+		!strings.Contains(d.log.String(), "started 4 times") {
 		t.Errorf("exit %d:\n%s", code, d.log)
 	}
 }

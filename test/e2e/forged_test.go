@@ -25,7 +25,8 @@ func (d *deployment) onRecord(event string, kind record.Kind) record.Record {
 	d.t.Helper()
 	var body string
 	await(d.t, fmt.Sprintf("%s of %s on record", kind, event), func() bool {
-		body = d.query(fmt.Sprintf("SELECT body FROM records WHERE event_id = '%s' AND kind = '%s' ORDER BY idx LIMIT 1 FORMAT TSVRaw", event, kind))
+		body = d.query(fmt.Sprintf("SELECT body FROM records WHERE event_id = '%s' AND kind = '%s' ORDER BY idx LIMIT 1 "+
+			"FORMAT TSVRaw", event, kind))
 		return body != ""
 	})
 	r, err := record.Decode([]byte(body))
@@ -46,7 +47,8 @@ func (d *deployment) owner(statement string) {
 	if err := json.Unmarshal(b, &passwords); err != nil {
 		d.t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, "http://"+d.ClickHouseHTTP+"/?database=waybill", strings.NewReader(statement))
+	req, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, "http://"+d.ClickHouseHTTP+"/?database=waybill",
+		strings.NewReader(statement))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -73,7 +75,10 @@ func (d *deployment) state(js jetstream.JetStream, records ...record.Record) {
 		if _, err := js.PublishMsg(context.Background(), m); err != nil {
 			d.t.Fatal(err)
 		}
-		await(d.t, r.ID+" in ClickHouse", func() bool { return d.query("SELECT count() FROM records WHERE id = '"+r.ID+"'") == "1" })
+		await(d.t, r.ID+" in ClickHouse", func() bool {
+			return d.query("SELECT count() FROM records WHERE id = '"+r.ID+
+				"'") == "1"
+		})
 	}
 }
 
@@ -130,7 +135,8 @@ func TestWhatNobodyVouchesForIsNamed(t *testing.T) {
 		}
 	}
 	dead := d.onRecord("order-1", record.DeliveryDeadLetter)
-	says(ask(0, "audit", "completeness"), "Balanced: nothing is unaccounted for.", "EVENTS has 1 event as the ledger says; CLAIMS has the claims of 2 attempts.")
+	says(ask(0, "audit", "completeness"), "Balanced: nothing is unaccounted for.",
+		"EVENTS has 1 event as the ledger says; CLAIMS has the claims of 2 attempts.")
 	d.signed()
 	ask(0, "ledger", "verify")
 
@@ -139,29 +145,39 @@ func TestWhatNobodyVouchesForIsNamed(t *testing.T) {
 	accepted.EventID, accepted.EventSeq, accepted.Endpoints, accepted.EndpointIDs = "forged-1", 999, 1, []string{good.ID}
 	accepted.At, accepted.StoredAt = time.Now(), time.Now()
 	accepted.ID = record.EventRecordID(999, accepted.StoredAt)
-	owed := record.Record{ID: record.OwedID("forged-1", good.ID, ""), Kind: record.DeliveryOwed, At: time.Now(), Tenant: "acme", EventID: "forged-1",
+	owed := record.Record{ID: record.OwedID("forged-1", good.ID, ""), Kind: record.DeliveryOwed, At: time.Now(),
+		Tenant: "acme", EventID: "forged-1",
 		EndpointID: good.ID, EventType: "order.paid", StoredAt: accepted.StoredAt}
-	attempt.At, attempt.StartedAt, attempt.Outcome, attempt.Class, attempt.Decision, attempt.Status = time.Now(), time.Now(), "response", "delivered", "delivered", 200
+	attempt.At, attempt.StartedAt, attempt.Outcome, attempt.Class, attempt.Decision, attempt.Status = time.Now(),
+		time.Now(), "response", "delivered", "delivered", 200
 	made := attempt
 	made.ID, made.EventID, made.EndpointID, made.Attempt = "att_01JQ8Z6T5V3N9W2X4Y7R8S1M6A", "forged-1", good.ID, 1
 	undone := attempt
-	undone.ID, undone.EventID, undone.EndpointID, undone.Attempt = "att_01JQ8Z6T5V3N9W2X4Y7R8S1M6B", dead.EventID, dead.EndpointID, 2
+	undone.ID, undone.EventID, undone.EndpointID, undone.Attempt = "att_01JQ8Z6T5V3N9W2X4Y7R8S1M6B", dead.EventID,
+		dead.EndpointID, 2
 	d.state(js, accepted, owed, made, undone)
 	out := ask(1, "audit", "completeness")
-	says(out, "event_unknown", "EVENTS ends at 1, it says message 999", "forged-1", "attempt_not_claimed", made.ID, undone.ID)
+	says(out, "event_unknown", "EVENTS ends at 1, it says message 999", "forged-1", "attempt_not_claimed", made.ID,
+		undone.ID)
 
 	// A row in ClickHouse that LEDGER never had.
-	columns := d.query("SELECT arrayStringConcat(groupArray(name), ', ') FROM (SELECT name FROM system.columns WHERE database = 'waybill' AND table = 'records' AND default_kind = '' ORDER BY position)")
+	columns := d.query("SELECT arrayStringConcat(groupArray(name), ', ') FROM (SELECT name FROM system.columns WHERE " +
+		"database = 'waybill' AND table = 'records' AND default_kind = '' ORDER BY position)")
 	idx, err := strconv.Atoi(d.query("SELECT max(idx) FROM records"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.owner(fmt.Sprintf("INSERT INTO records (%s) SELECT * REPLACE (%d AS idx, stream_seq + 1 AS stream_seq, 'att_inserted' AS id, replace(body, id, 'att_inserted') AS body) FROM (SELECT %s FROM records WHERE idx = %d)",
+	d.owner(fmt.Sprintf("INSERT INTO records (%s) SELECT * REPLACE (%d AS idx, stream_seq + 1 AS stream_seq, "+
+		"'att_inserted' AS id, replace(body, id, 'att_inserted') AS body) FROM (SELECT %s FROM records WHERE idx = %d)",
 		columns, idx+1, columns, idx))
 	d.do("", &a, "event", "publish", "--tenant", "acme", "--type", "order.paid", "--id", "order-2", "--data", `{"n":2}`)
 	d.do("", &ended, "delivery", "wait", "order-2")
-	await(t, "a checkpoint over the row", func() bool { return d.query("SELECT max(size) > "+strconv.Itoa(idx+1)+" FROM checkpoints") == "1" })
-	says(ask(1, "ledger", "verify"), "NOT GOOD", "att_inserted", "LEDGER holds other bytes at sequence", "somebody else than the sink put the row into the table")
+	await(t, "a checkpoint over the row", func() bool {
+		return d.query("SELECT max(size) > "+strconv.Itoa(idx+1)+
+			" FROM checkpoints") == "1"
+	})
+	says(ask(1, "ledger", "verify"), "NOT GOOD", "att_inserted", "LEDGER holds other bytes at sequence",
+		"somebody else than the sink put the row into the table")
 
 	// The stream that keeps the checkpoints.
 	if err := js.DeleteStream(t.Context(), streams.Checkpoints); err != nil {

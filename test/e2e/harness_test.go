@@ -102,9 +102,11 @@ func start(t *testing.T, dir string, args ...string) *deployment {
 // launch runs waybill up on dir until the test ends.
 func launch(t *testing.T, dir string, args ...string) *deployment {
 	t.Helper()
-	d := &deployment{t: t, dir: dir, done: make(chan error, 1), ready: make(chan bool, 1), log: &logs{wrote: make(chan struct{})},
+	d := &deployment{t: t, dir: dir, done: make(chan error, 1), ready: make(chan bool, 1),
+		log:  &logs{wrote: make(chan struct{})},
 		file: filepath.Join(t.TempDir(), "addresses.json")}
-	all := append([]string{"up", "--data", dir, "--egress-allow", "127.0.0.1", "--addresses", d.file}, append(everyPort(), args...)...)
+	all := append([]string{"up", "--data", dir, "--egress-allow", "127.0.0.1", "--addresses", d.file},
+		append(everyPort(), args...)...)
 	d.cmd = exec.Command(filepath.Join(programs, "waybill"), all...)
 	d.cmd.Stderr = d.log
 	out, err := d.cmd.StdoutPipe()
@@ -168,7 +170,13 @@ func (d *deployment) end(signals ...syscall.Signal) int {
 // waybill runs a command and returns its exit status.
 func waybill(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startBound)
+	return waybillWithin(t, startBound, stdin, args...)
+}
+
+// waybillWithin is waybill for a command that may take longer than others.
+func waybillWithin(t *testing.T, bound time.Duration, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
 	c := exec.CommandContext(ctx, filepath.Join(programs, "waybill"), args...)
 	var out, errs bytes.Buffer

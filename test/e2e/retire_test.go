@@ -22,7 +22,8 @@ func oldDelivery(js jetstream.JetStream, event string, at time.Time) error {
 	accepted.Kind, accepted.ID, accepted.Endpoints = record.EventAccepted, "event.accepted/"+event, 1
 	owed.Kind, owed.ID, owed.EndpointID = record.DeliveryOwed, "delivery.owed/"+event, "ep_old"
 	attempt.Kind, attempt.ID, attempt.EndpointID, attempt.Attempt = record.Attempt, "att_"+event, "ep_old", 1
-	attempt.StartedAt, attempt.Status, attempt.Outcome, attempt.Class, attempt.Decision = at, 200, "response", "delivered", "delivered"
+	attempt.StartedAt, attempt.Status, attempt.Outcome, attempt.Class, attempt.Decision = at, 200, "response", "delivered",
+		"delivered"
 	for _, r := range []record.Record{accepted, owed, attempt} {
 		m, err := r.Message()
 		if err != nil {
@@ -64,10 +65,12 @@ func TestOldMonthsAreRetiredByCommand(t *testing.T) {
 	publish("mar", 50, march)
 	publish("new", 100, time.Now().Add(-time.Hour)) // so that full tiles cover what is old
 	months := func() string {
-		return d.query("SELECT arrayStringConcat(groupArray(m), ' ') FROM (SELECT DISTINCT toString(toYYYYMM(at)) AS m FROM records WHERE at < '2020-01-01' ORDER BY m)")
+		return d.query("SELECT arrayStringConcat(groupArray(m), ' ') FROM (SELECT DISTINCT toString(toYYYYMM(at)) AS m " +
+			"FROM records WHERE at < '2020-01-01' ORDER BY m)")
 	}
 	await(t, "everything is in ClickHouse and signed", func() bool {
-		return d.query("SELECT count() >= 600 AND (SELECT max(size) FROM checkpoints) >= 600 AND (SELECT count() FROM tiles WHERE level = 0) >= 2 FROM records") == "1"
+		return d.query("SELECT count() >= 600 AND (SELECT max(size) FROM checkpoints) >= 600 AND (SELECT count() FROM "+
+			"tiles WHERE level = 0) >= 2 FROM records") == "1"
 	})
 	run := func(want int, args ...string) string {
 		t.Helper()
@@ -92,7 +95,8 @@ func TestOldMonthsAreRetiredByCommand(t *testing.T) {
 		t.Errorf("a dry run left %q", got)
 	}
 	var hold struct{ ID string }
-	if err := json.Unmarshal([]byte(run(0, "hold", "add", "--event", "jan-3", "--actor", "bob@example.com", "--reason", "case 7", "-o", "json")), &hold); err != nil {
+	if err := json.Unmarshal([]byte(run(0, "hold", "add", "--event", "jan-3", "--actor", "bob@example.com", "--reason",
+		"case 7", "-o", "json")), &hold); err != nil {
 		t.Fatal(err)
 	}
 	says(run(0, confirm...), "stays", hold.ID, "retired")
@@ -113,12 +117,16 @@ func TestOldMonthsAreRetiredByCommand(t *testing.T) {
 	await(t, "a checkpoint covers the retirement", func() bool {
 		return d.query("SELECT (SELECT max(size) FROM checkpoints) > max(idx) FROM records WHERE action = 'ledger.retired'") == "1"
 	})
-	says(run(0, "ledger", "verify", "--key", keys.Keys[0].Verifier), "GOOD: ", "retired      records 0 to 149, by ann@example.com on ", "retired      records 150 to 299, by ann@example.com on ")
+	says(run(0, "ledger", "verify", "--key", keys.Keys[0].Verifier), "GOOD: ",
+		"retired      records 0 to 149, by ann@example.com on ", "retired      records 150 to 299, by ann@example.com on ")
 	// These records were stated by this test, of events that EVENTS never had: what is
 	// asked is what ClickHouse alone says.
-	says(run(0, "audit", "completeness", "--clickhouse", "clickhouse://default@"+d.ClickHouseNative+"/waybill"), "Balanced: nothing is unaccounted for.", "300 records of 2015-01 and 2015-03 were retired by ann@example.com")
-	says(run(1, "evidence", "export", "jan-3"), "event jan-3 is not in the ledger", "300 records of 2015-01 and 2015-03 were retired by ann@example.com")
-	says(run(1, "audit", "attempts", "jan-3"), "nothing is on record of event jan-3", "300 records of 2015-01 and 2015-03 were retired by ann@example.com")
+	says(run(0, "audit", "completeness", "--clickhouse", "clickhouse://default@"+d.ClickHouseNative+"/waybill"),
+		"Balanced: nothing is unaccounted for.", "300 records of 2015-01 and 2015-03 were retired by ann@example.com")
+	says(run(1, "evidence", "export", "jan-3"), "event jan-3 is not in the ledger",
+		"300 records of 2015-01 and 2015-03 were retired by ann@example.com")
+	says(run(1, "audit", "attempts", "jan-3"), "nothing is on record of event jan-3",
+		"300 records of 2015-01 and 2015-03 were retired by ann@example.com")
 	file := filepath.Join(t.TempDir(), "new.json")
 	run(0, "evidence", "export", "new-3", "--out", file)
 	if code, out, errs := waybill(t, "", "evidence", "verify", file, "--key", keys.Keys[0].Verifier); code != 0 {

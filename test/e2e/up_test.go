@@ -53,7 +53,8 @@ func TestAnEventIsDeliveredSignedAndOnRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	var first, second ack
-	publish := []string{"event", "publish", "--tenant", "acme", "--type", "order.paid", "--id", "order-17", "--data", "@" + file}
+	publish := []string{"event", "publish", "--tenant", "acme", "--type", "order.paid", "--id", "order-17", "--data",
+		"@" + file}
 	d.do("", &first, publish...)
 	d.do("", &second, publish...)
 	if first != (ack{"order-17", false}) || second != (ack{"order-17", true}) {
@@ -85,10 +86,12 @@ func TestAnEventIsDeliveredSignedAndOnRecord(t *testing.T) {
 		}
 	}
 	d.do("", &shown, "delivery", "show", "order-17")
-	if len(shown.Deliveries) != 1 || len(shown.Deliveries[0].Attempts) != 1 || shown.Deliveries[0].Attempts[0].Status != http.StatusOK {
+	if len(shown.Deliveries) != 1 || len(shown.Deliveries[0].Attempts) != 1 ||
+		shown.Deliveries[0].Attempts[0].Status != http.StatusOK {
 		t.Errorf("shown: %+v", shown)
 	}
-	if code, out, errs := waybill(t, "", "delivery", "show", "order-17", "--data", d.dir); code != 0 || !strings.Contains(out, "delivered at") {
+	if code, out, errs := waybill(t, "", "delivery", "show", "order-17", "--data", d.dir); code != 0 ||
+		!strings.Contains(out, "delivered at") {
 		t.Errorf("exit %d, %s %s", code, out, errs)
 	}
 
@@ -120,7 +123,8 @@ func TestAnEventIsDeliveredSignedAndOnRecord(t *testing.T) {
 		if len(r.Targets) != 1 || r.Targets[0] != e.ID {
 			t.Errorf("replayed to %v", r.Targets)
 		}
-		if again := next(t, got); again.header.Get("webhook-id") != "order-17" || !strings.Contains(string(again.body), `"deliveryAttempt":2`) {
+		if again := next(t, got); again.header.Get("webhook-id") != "order-17" ||
+			!strings.Contains(string(again.body), `"deliveryAttempt":2`) {
 			t.Errorf("the receiver got %s", again.body)
 		}
 	})
@@ -164,7 +168,8 @@ func TestASecondCtrlCEndsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.log.await(t, "up.stopping")
-	if code := d.end(syscall.SIGINT); code != 1 || !strings.Contains(d.log.String(), "stopped at once by a second interrupt") {
+	if code := d.end(syscall.SIGINT); code != 1 ||
+		!strings.Contains(d.log.String(), "stopped at once by a second interrupt") {
 		t.Errorf("exit %d:\n%s", code, d.log)
 	}
 	start(t, d.dir) // waits for the engine, which ends by itself, to leave the directory
@@ -175,7 +180,8 @@ func TestWhatRunsElsewhereCanBeUsed(t *testing.T) {
 	// One deployment has one set of secrets keys, whoever signs.
 	home := filepath.Join(t.TempDir(), "a")
 	a := start(t, home)
-	b := start(t, filepath.Join(t.TempDir(), "b"), "--nats-url", "nats://"+a.NATS, "--secrets-key-file", filepath.Join(home, "keys", "secrets.key"),
+	b := start(t, filepath.Join(t.TempDir(), "b"), "--nats-url", "nats://"+a.NATS, "--secrets-key-file",
+		filepath.Join(home, "keys", "secrets.key"),
 		"--clickhouse", "clickhouse://default@"+a.ClickHouseNative+"/waybill", "--partitions", "3")
 	address, got := receiver(t, ok)
 	var e endpoint
@@ -209,7 +215,8 @@ func TestATakenPortIsNamedWithItsFlag(t *testing.T) {
 	defer l.Close()
 	for _, flag := range []string{"--http", "--nats", "--clickhouse-native", "--clickhouse-http"} {
 		t.Run(flag, func(t *testing.T) {
-			code, out, errs := waybill(t, "", append(append([]string{"up", "--data", filepath.Join(t.TempDir(), "d")}, everyPort()...), flag, l.Addr().String())...)
+			code, out, errs := waybill(t, "", append(append([]string{"up", "--data", filepath.Join(t.TempDir(), "d")},
+				everyPort()...), flag, l.Addr().String())...)
 			last := lastLine(errs)
 			if code != 1 || out != "" || !strings.Contains(last, l.Addr().String()) || !strings.Contains(last, "with "+flag) {
 				t.Errorf("exit %d, %q", code, last)
@@ -278,7 +285,8 @@ func TestNothingIsLostByCtrlCOrKill(t *testing.T) {
 				return http.StatusServiceUnavailable
 			})
 			var e endpoint
-			d.do("", &e, "endpoint", "create", "--url", address, "--types", "a.*", "--policy", `{"delays":["500ms","1s","1s","1s","1s","1s"]}`)
+			d.do("", &e, "endpoint", "create", "--url", address, "--types", "a.*", "--policy",
+				`{"delays":["500ms","1s","1s","1s","1s","1s"]}`)
 			var acks struct{ Results []ack }
 			d.do(events(n), &acks, "event", "publish", "--ndjson", "--data", "-")
 			if len(acks.Results) != n {
@@ -286,7 +294,8 @@ func TestNothingIsLostByCtrlCOrKill(t *testing.T) {
 			}
 			next(t, got) // work is in hand
 			how.end(t, d)
-			if code, _, errs := waybill(t, "", "endpoint", "list", "--data", dir); code != 1 || !strings.Contains(errs, "nothing runs on data directory "+dir) {
+			if code, _, errs := waybill(t, "", "endpoint", "list", "--data", dir); code != 1 ||
+				!strings.Contains(errs, "nothing runs on data directory "+dir) {
 				t.Errorf("exit %d, %s", code, errs)
 			}
 

@@ -22,7 +22,8 @@ func TestDifferentEventsUnderOneIDAreFoundByWhoeverLooks(t *testing.T) {
 	sent := func(id string, seq uint64) {
 		s.tell(record.DeliveryOwed, id, endpoint, func(r *record.Record) { r.EventSeq = seq })
 		s.tell(record.Attempt, id, endpoint, func(r *record.Record) {
-			r.Attempt, r.Outcome, r.Class, r.Decision, r.Status, r.PayloadDigest = 1, "delivered", "delivered", "delivered", 200, digest("body "+id)
+			r.Attempt, r.Outcome, r.Class, r.Decision, r.Status, r.PayloadDigest = 1, "delivered", "delivered", "delivered", 200,
+				digest("body "+id)
 		})
 	}
 	came("y", "1", 1, record.EventAccepted)
@@ -60,19 +61,23 @@ func TestDifferentEventsUnderOneIDAreFoundByWhoeverLooks(t *testing.T) {
 			t.Errorf("%v: exit %d, and it does not say %q\n%s%s", looks[i], code, want, out, errs)
 		}
 	}
-	if out := doctor(); !strings.Contains(out, "two_contents") || !strings.Contains(out, "waybill event show x --tenant acme") {
+	if out := doctor(); !strings.Contains(out, "two_contents") ||
+		!strings.Contains(out, "waybill event show x --tenant acme") {
 		t.Errorf("doctor says\n%s", out)
 	}
 	file := s.export("x")
-	for _, args := range [][]string{{"evidence", "verify", file, "--key", s.key.Verifier}, {"evidence", "show", file}, {"evidence", "show", file, "--html", file + ".html"}} {
+	for _, args := range [][]string{{"evidence", "verify", file, "--key", s.key.Verifier}, {"evidence", "show", file},
+		{"evidence", "show", file, "--html", file + ".html"}} {
 		code, out, errs := s.run(args...)
-		if code != 1 || !strings.Contains(errs, "shows different events under one id") || len(args) < 5 && !strings.Contains(strings.Join(strings.Fields(out), " "), "number 4 in EVENTS and has 1 delivery owed") {
+		if code != 1 || !strings.Contains(errs, "shows different events under one id") || len(args) < 5 &&
+			!strings.Contains(strings.Join(strings.Fields(out), " "), "number 4 in EVENTS and has 1 delivery owed") {
 			t.Errorf("%v: exit %d\n%s%s", args, code, out, errs)
 		}
 	}
 	s.proven(s.export("y"))
 	code, out, errs := s.run("event", "show", "x", "--nats-url", s.nats.URL, "--clickhouse", s.dsn)
-	if code != 0 || !strings.Contains(out, "DIFFERENT EVENTS STAND UNDER THIS ID") || !strings.Contains(out, digest("1")) || !strings.Contains(out, digest("2")) {
+	if code != 0 || !strings.Contains(out, "DIFFERENT EVENTS STAND UNDER THIS ID") ||
+		!strings.Contains(out, digest("1")) || !strings.Contains(out, digest("2")) {
 		t.Errorf("event show: exit %d\n%s%s", code, out, errs)
 	}
 	code, _, errs = s.run("replay", "event", "x", "--reason", "again", "--nats-url", s.nats.URL, "--clickhouse", s.dsn)

@@ -30,7 +30,8 @@ func TestAStrangersVerifierAgrees(t *testing.T) {
 	s := start(t)
 	s.stories()
 	for _, args := range [][]string{{quoted}, {quoted, "--endpoint", endpoint}, {"unmatched"}, {"many"}} {
-		if out, err := stranger(s.export(args[0], args[1:]...), s.key.Verifier); err != nil || !strings.HasPrefix(out, "proven: ") {
+		if out, err := stranger(s.export(args[0], args[1:]...), s.key.Verifier); err != nil ||
+			!strings.HasPrefix(out, "proven: ") {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
 	}

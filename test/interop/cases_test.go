@@ -191,7 +191,8 @@ func tally(t *testing.T, verifier string, rs []request) {
 		}
 	}
 	if accept == 0 || accept == len(rs) {
-		t.Fatalf("%s: %d of %d requests are to be accepted; a verifier that always says the same would pass", verifier, accept, len(rs))
+		t.Fatalf("%s: %d of %d requests are to be accepted; a verifier that always says the same would pass", verifier,
+			accept, len(rs))
 	}
 	t.Logf("%s: %d requests to accept, %d to refuse", verifier, accept, len(rs)-accept)
 }

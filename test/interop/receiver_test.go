@@ -209,7 +209,8 @@ func TestReceiverRejectsWhatWasNotSigned(t *testing.T) {
 		{"a body over the limit", func(req *http.Request) {
 			req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(make([]byte, 1<<20+1))), 1<<20+1
 		}, 413, "at most 1048576"},
-		{"a GET", func(req *http.Request) { req.Method, req.Body, req.ContentLength = http.MethodGet, nil, 0 }, 405, "method GET"},
+		{"a GET", func(req *http.Request) { req.Method, req.Body, req.ContentLength = http.MethodGet, nil, 0 }, 405,
+			"method GET"},
 	} {
 		if status := r.deliver(e, 1, c.spoil); status != c.status {
 			t.Errorf("%s: status %d; want %d", c.name, status, c.status)

@@ -107,13 +107,16 @@ func commandExists(tree *cobra.Command, line string) error {
 
 func TestMentionsAreFoundWhereADocumentMakesThem(t *testing.T) {
 	text := strings.Join([]string{
-		"See `internal/jetstream/stage` and [the engine](engine.md#users), not `text/plain`; run `make test-race` or `waybill up --data x`.",
-		"Words like make sure or waybill are none, `--database waybill --query x` is none; [elsewhere](https://example.com/a) is none.",
+		"See `internal/jetstream/stage` and [the engine](engine.md#users), not `text/plain`; run `make test-race` or " +
+			"`waybill up --data x`.",
+		"Words like make sure or waybill are none, `--database waybill --query x` is none; " +
+			"[elsewhere](https://example.com/a) is none.",
 		"```sh",
 		"make FUZZTIME=1m fuzz && bin/waybill event publish --type a.b   # make haste",
 		"```",
 	}, "\n")
-	want := []string{"path internal/jetstream/stage", "target test-race", "command up --data x", "link engine.md", "target fuzz", "target haste", "command event publish --type a.b"}
+	want := []string{"path internal/jetstream/stage", "target test-race", "command up --data x", "link engine.md",
+		"target fuzz", "target haste", "command event publish --type a.b"}
 	var got []string
 	for _, m := range lint.Mentions(text) {
 		got = append(got, m.Kind+" "+m.Text)

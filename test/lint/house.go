@@ -65,9 +65,12 @@ func Picture(files []File) string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("# The house\n\nMade from the imports by `make docs`; a test compares it with them. An arrow says: imports. " +
-		"The rules behind it, each with its reason, are in `test/lint/imports.go`. To change a thing, see [CONTRIBUTING](../CONTRIBUTING.md).\n\n" +
-		"Everybody may import the ground (`internal/platform`, `streams`, `pkg`), and almost everybody does: those arrows are left out.\n\n```mermaid\nflowchart TD\n")
+	b.WriteString("# The house\n\nMade from the imports by `make docs`; a test compares it with them. An arrow says: " +
+		"imports. " +
+		"The rules behind it, each with its reason, are in `test/lint/imports.go`. To change a thing, see " +
+		"[CONTRIBUTING](../CONTRIBUTING.md).\n\n" +
+		"Everybody may import the ground (`internal/platform`, `streams`, `pkg`), and almost everybody does: those arrows " +
+		"are left out.\n\n```mermaid\nflowchart TD\n")
 	ground := []string{"internal/platform", "streams", "pkg"}
 	for _, w := range wings {
 		fmt.Fprintf(&b, "  %s[\"%s\"]\n", node(w.dir), path.Base(w.dir))
@@ -81,7 +84,8 @@ func Picture(files []File) string {
 	}
 	b.WriteString("```\n")
 	for _, w := range wings {
-		fmt.Fprintf(&b, "\n## %s\n\n`%s`: %s.\n\n| Package | What it is |\n| --- | --- |\n", strings.ToUpper(path.Base(w.dir)[:1])+path.Base(w.dir)[1:], w.dir, w.holds)
+		fmt.Fprintf(&b, "\n## %s\n\n`%s`: %s.\n\n| Package | What it is |\n| --- | --- |\n",
+			strings.ToUpper(path.Base(w.dir)[:1])+path.Base(w.dir)[1:], w.dir, w.holds)
 		for _, pkg := range slices.Sorted(maps.Keys(says)) {
 			if at(pkg) == w.dir {
 				fmt.Fprintf(&b, "| `%s` | %s |\n", strings.TrimPrefix(pkg, "./"), strings.ReplaceAll(says[pkg], "|", `\|`))

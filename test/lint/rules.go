@@ -28,15 +28,20 @@ func Rules() []Rule {
 	return []Rule{
 		{"package-names", "a name that fits anything tells a reader nothing", vaguePackages},
 		{"no-init", "what runs before main cannot be seen, ordered or given other values by a test", initFunctions},
-		{"no-sleep-in-tests", "a sleep is too short on a loaded machine and too long on any other: wait on a signal, or use testing/synctest",
+		{"no-sleep-in-tests", "a sleep is too short on a loaded machine and too long on any other: wait on a signal, or " +
+			"use testing/synctest",
 			calls(inTests, "time", "Sleep")},
 		{"no-skipped-tests", "a test that is skipped is believed to pass", skippedTests},
-		{"one-settler", "only internal/jetstream/stage settles a message, so that the order publish, wait, settle is written once", settles},
-		{"one-speller", "only streams spells a subject: writers and readers agree because they call the same function", subjects},
+		{"one-settler", "only internal/jetstream/stage settles a message, so that the order publish, wait, settle is " +
+			"written once", settles},
+		{"one-speller", "only streams spells a subject: writers and readers agree because they call the same function",
+			subjects},
 		{"no-markers", "what is not done belongs in an issue, where it is seen", pattern(markers)},
-		{"no-registry-hosts", "which mirror is used is the machine's affair: a host in the tree breaks whoever is behind another", pattern(registryHosts)},
+		{"no-registry-hosts", "which mirror is used is the machine's affair: a host in the tree breaks whoever is behind " +
+			"another", pattern(registryHosts)},
 		{"short-files", "a file should be read in one sitting; split it, or say why not in a //lint:long comment", longFiles},
-		{"short-functions", "a function should fit in the head; split it, or say why not in a //lint:long comment", longFunctions},
+		{"short-functions", "a function should fit in the head; split it, or say why not in a //lint:long comment",
+			longFunctions},
 	}
 }
 
@@ -97,7 +102,8 @@ func skippedTests(f File) []Found {
 		if ok && x.Name == "testing" {
 			return s.Sel.Name == "Short"
 		}
-		return ok && slices.Contains([]string{"t", "b", "f", "tb"}, x.Name) && slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, s.Sel.Name)
+		return ok && slices.Contains([]string{"t", "b", "f", "tb"}, x.Name) &&
+			slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, s.Sel.Name)
 	})
 }
 

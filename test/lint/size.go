@@ -21,7 +21,8 @@ func longFiles(f File) []Found {
 		return nil
 	}
 	lines := strings.Count(f.Text, "\n")
-	if lines <= maxFileLines || excused(f.Go.Syntax.Comments, func(c *ast.Comment) bool { return c.Pos() < f.Go.Syntax.Package }) {
+	if lines <= maxFileLines || excused(f.Go.Syntax.Comments,
+		func(c *ast.Comment) bool { return c.Pos() < f.Go.Syntax.Package }) {
 		return nil
 	}
 	return []Found{{1, fmt.Sprintf("%d lines, more than %d", lines, maxFileLines)}}
@@ -43,7 +44,8 @@ func longFunctions(f File) []Found {
 			doc = append(doc, fn.Doc)
 		}
 		if lines > maxFunctionLines && !excused(doc, func(*ast.Comment) bool { return true }) {
-			out = append(out, Found{f.Go.line(fn.Pos()), fmt.Sprintf("%s has %d lines, more than %d", fn.Name.Name, lines, maxFunctionLines)})
+			out = append(out, Found{f.Go.line(fn.Pos()),
+				fmt.Sprintf("%s has %d lines, more than %d", fn.Name.Name, lines, maxFunctionLines)})
 		}
 	}
 	return out

@@ -33,7 +33,8 @@ func read(t *testing.T, path string) string {
 func metrics(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(waybill_[a-z_]+)` \\| (\\w+) \\|").FindAllStringSubmatch(read(t, "docs/metrics.md"), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `(waybill_[a-z_]+)` \\| (\\w+) \\|").FindAllStringSubmatch(read(t,
+		"docs/metrics.md"), -1) {
 		out[m[1]] = m[2]
 	}
 	if len(out) < 40 {
@@ -87,7 +88,8 @@ func selectable(known map[string]string, name string) bool {
 func TestEveryAlertIsValidAndHasARunbook(t *testing.T) {
 	known, headings := metrics(t), headingsOf(read(t, "docs/operations.md"))
 	text := read(t, "deploy/prometheus/alerts.yml")
-	groups, errs := rulefmt.Parse([]byte(text), false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+	groups, errs := rulefmt.Parse([]byte(text), false, model.UTF8Validation, parser.NewParser(parser.Options{}),
+		slog.New(slog.DiscardHandler))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -80,7 +80,8 @@ func TestOnAFullDiskNothingAcknowledgedIsLost(t *testing.T) {
 	refused := map[string]int{}
 	data := `"` + strings.Repeat("x", 4000) + `"`
 	publish := func(id string) int {
-		status, answer := call(t, http.MethodPost, "http://"+address+"/v1/events", fmt.Sprintf(`{"id":%q,"type":"order.paid","data":%s}`, id, data))
+		status, answer := call(t, http.MethodPost, "http://"+address+"/v1/events",
+			fmt.Sprintf(`{"id":%q,"type":"order.paid","data":%s}`, id, data))
 		switch status {
 		case http.StatusAccepted, http.StatusOK:
 			acknowledged = append(acknowledged, id)

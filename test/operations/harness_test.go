@@ -116,8 +116,10 @@ func up(t *testing.T, env []string, args ...string) (*program, addresses) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "addresses.json")
 	address := free(t)
-	p := start(t, "waybill", address, env, append([]string{"up", "--data", filepath.Join(dir, "data"), "--egress-allow", "127.0.0.1",
-		"--addresses", file, "--http", address, "--nats", "127.0.0.1:0", "--clickhouse-native", "127.0.0.1:0", "--clickhouse-http", "127.0.0.1:0"}, args...)...)
+	p := start(t, "waybill", address, env, append([]string{"up", "--data", filepath.Join(dir, "data"), "--egress-allow",
+		"127.0.0.1",
+		"--addresses", file, "--http", address, "--nats", "127.0.0.1:0", "--clickhouse-native", "127.0.0.1:0",
+		"--clickhouse-http", "127.0.0.1:0"}, args...)...)
 	p.ready()
 	a := addresses{data: filepath.Join(dir, "data")}
 	eventually(t, "the addresses are written", func() string {

@@ -74,21 +74,31 @@ func (f families) sum(name string) float64 {
 
 // expected is what each program shows once it has worked.
 func expected() map[string][]string {
-	every := []string{"waybill_build_info", "waybill_ready", "waybill_nats_connected", "waybill_nats_reconnects_total", "waybill_jetstream_up",
-		"waybill_stream_messages", "waybill_stream_size_bytes", "waybill_stream_limit_bytes", "waybill_stream_deleted_messages",
-		"waybill_queue_pending_messages", "waybill_queue_taken_messages", "waybill_queue_pulls", "waybill_queue_oldest_seconds"}
-	working := []string{"waybill_publish_messages_total", "waybill_publish_retries_total", "waybill_publish_duration_seconds",
-		"waybill_consumer_in_hand", "waybill_consumer_handled_total", "waybill_consumer_redelivered_total", "waybill_clock_offset_seconds"}
+	every := []string{"waybill_build_info", "waybill_ready", "waybill_nats_connected", "waybill_nats_reconnects_total",
+		"waybill_jetstream_up",
+		"waybill_stream_messages", "waybill_stream_size_bytes", "waybill_stream_limit_bytes",
+		"waybill_stream_deleted_messages",
+		"waybill_queue_pending_messages", "waybill_queue_taken_messages", "waybill_queue_pulls",
+		"waybill_queue_oldest_seconds"}
+	working := []string{"waybill_publish_messages_total", "waybill_publish_retries_total",
+		"waybill_publish_duration_seconds",
+		"waybill_consumer_in_hand", "waybill_consumer_handled_total", "waybill_consumer_redelivered_total",
+		"waybill_clock_offset_seconds"}
 	out := map[string][]string{
 		"ingest": {"waybill_ingest_events_total", "waybill_ingest_dropped_total", "waybill_ingest_publish_duration_seconds"},
 		"fanout": append([]string{"waybill_events_total", "waybill_deliveries_owed_total"}, working...),
-		"dispatcher": append([]string{"waybill_attempts_total", "waybill_attempt_duration_seconds", "waybill_attempts_in_flight", "waybill_breakers_open",
-			"waybill_queue_delay_seconds", "waybill_delivery_duration_seconds", "waybill_deadline_left_ratio", "waybill_dead_letters_total",
+		"dispatcher": append([]string{"waybill_attempts_total", "waybill_attempt_duration_seconds",
+			"waybill_attempts_in_flight", "waybill_breakers_open",
+			"waybill_queue_delay_seconds", "waybill_delivery_duration_seconds", "waybill_deadline_left_ratio",
+			"waybill_dead_letters_total",
 			"waybill_deliveries_moved_aside_total", "waybill_oldest_due_seconds"}, working...),
-		"ledger-sink": {"waybill_ledger_sink_records_stored_total", "waybill_ledger_sink_insert_duration_seconds", "waybill_ledger_sink_writing",
+		"ledger-sink": {"waybill_ledger_sink_records_stored_total", "waybill_ledger_sink_insert_duration_seconds",
+			"waybill_ledger_sink_writing",
 			"waybill_ledger_sink_stream_sequence", "waybill_ledger_sink_interruptions_total"},
-		"escalator": {"waybill_escalator_leading", "waybill_incidents_open", "waybill_escalations_untold_total", "waybill_escalation_seconds"},
-		"watchdog": {"waybill_watchdog_leading", "waybill_deliveries_open", "waybill_deliveries_overdue", "waybill_dead_letters_untold",
+		"escalator": {"waybill_escalator_leading", "waybill_incidents_open", "waybill_escalations_untold_total",
+			"waybill_escalation_seconds"},
+		"watchdog": {"waybill_watchdog_leading", "waybill_deliveries_open", "waybill_deliveries_overdue",
+			"waybill_dead_letters_untold",
 			"waybill_dead_letters_not_escalated_within_5m_total", "waybill_watchdog_ledger_sink_lag_seconds"},
 	}
 	for name := range out {
@@ -123,7 +133,8 @@ func TestEveryProgramShowsItsMetricsAndNoMoreOfThemForMoreEndpoints(t *testing.T
 		want := got.Load() + int64(events*endpoints)
 		for range events {
 			body := `{"type":"order.paid","data":{},"deliver_by":"2099-01-01T00:00:00Z"}`
-			if status, answer := call(t, http.MethodPost, "http://"+targets["ingest"].http+"/v1/events", body); status != http.StatusAccepted {
+			if status, answer := call(t, http.MethodPost, "http://"+targets["ingest"].http+"/v1/events",
+				body); status != http.StatusAccepted {
 				t.Fatalf("publish: %d %s", status, answer)
 			}
 		}
@@ -180,7 +191,8 @@ func check(t *testing.T, name string, before, after families) {
 	units := regexp.MustCompile(`_(seconds|bytes|ratio|messages|records|total|info)$|^waybill_(ready|jetstream_up|nats_connected|queue_pulls|consumer_in_hand|attempts_in_flight|breakers_open|ledger_sink_writing|ledger_log_signing_refused|ledger_sink_stream_sequence|deliveries_open|deliveries_overdue|dead_letters_untold|incidents_open|watchdog_alarms|watchdog_leading|streams_without_leader|stream_replicas_gone|event_ids_seq|escalator_leading)$`)
 	for n, f := range after {
 		counter := f.GetType() == dto.MetricType_COUNTER
-		if f.GetHelp() == "" || !strings.HasSuffix(f.GetHelp(), ".") || counter != strings.HasSuffix(n, "_total") || !units.MatchString(n) {
+		if f.GetHelp() == "" || !strings.HasSuffix(f.GetHelp(), ".") || counter != strings.HasSuffix(n, "_total") ||
+			!units.MatchString(n) {
 			t.Errorf("%s: %s is a %s called %q", name, n, f.GetType(), f.GetHelp())
 		}
 	}
@@ -192,7 +204,8 @@ func miscounted(all map[string]families) string {
 		metric, stage string
 		want          float64
 	}{
-		{"waybill_ingest_events_total", "ingest", 42}, {"waybill_events_total", "fanout", 42}, {"waybill_deliveries_owed_total", "fanout", 1040},
+		{"waybill_ingest_events_total", "ingest", 42}, {"waybill_events_total", "fanout", 42},
+		{"waybill_deliveries_owed_total", "fanout", 1040},
 		{"waybill_attempts_total", "dispatcher", 1040}, {"waybill_attempt_duration_seconds", "dispatcher", 1040},
 		{"waybill_delivery_duration_seconds", "dispatcher", 1040}, {"waybill_deadline_left_ratio", "dispatcher", 1040},
 		{"waybill_queue_delay_seconds", "dispatcher", 1040},
@@ -222,11 +235,15 @@ func checkDocument(t *testing.T, all map[string]families) {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("# Metrics\n\nMade from the running programs by `go test ./test/operations -run Metrics -update`.\n\n" +
-		"Every program serves `/metrics` for Prometheus on its `--http` address; `waybill up` shows all of these. Go's and the\n" +
-		"process's own metrics (`go_…`, `process_…`) are there too. No label holds the id of an endpoint, a tenant or an event:\n" +
-		"the number of series depends on the number of partitions alone. Alerts: `deploy/prometheus/alerts.yml`; a dashboard:\n" +
+		"Every program serves `/metrics` for Prometheus on its `--http` address; `waybill up` shows all of these. Go's " +
+		"and the\n" +
+		"process's own metrics (`go_…`, `process_…`) are there too. No label holds the id of an endpoint, a tenant or an " +
+		"event:\n" +
+		"the number of series depends on the number of partitions alone. Alerts: `deploy/prometheus/alerts.yml`; a " +
+		"dashboard:\n" +
 		"`deploy/grafana/waybill.json`; what to do: [operations](operations.md).\n\n" +
-		"What is about streams, queues and consumers on the server is the same from every program: take the maximum over them.\n\n" +
+		"What is about streams, queues and consumers on the server is the same from every program: take the maximum over " +
+		"them.\n\n" +
 		"| Metric | Type | Labels | Shown by | Meaning |\n| --- | --- | --- | --- | --- |\n")
 	named := families{}
 	for _, f := range all {

@@ -51,7 +51,8 @@ func newCollector(t *testing.T) *collector {
 }
 
 func (c *collector) take(r *http.Request) error {
-	if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf" || r.Header.Get("X-Key") != "a b" {
+	if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf" ||
+		r.Header.Get("X-Key") != "a b" {
 		return fmt.Errorf("%s %s with %v", r.Method, r.URL, r.Header)
 	}
 	body, err := io.ReadAll(r.Body)
@@ -129,8 +130,10 @@ func parents(t *testing.T) (url string, got <-chan string) {
 func send(t *testing.T, api string) (first, second string) {
 	t.Helper()
 	url, got := parents(t)
-	endpoint(t, api, fmt.Sprintf(`{"url":%q,"types":["order.*"],"policy":{"delays":["200ms","1s"]}}`, url+"/hooks?secret=1"))
-	if status, answer := call(t, http.MethodPost, "http://"+api+"/v1/events", `{"id":"traced","type":"order.paid","data":{}}`,
+	endpoint(t, api, fmt.Sprintf(`{"url":%q,"types":["order.*"],"policy":{"delays":["200ms","1s"]}}`,
+		url+"/hooks?secret=1"))
+	if status, answer := call(t, http.MethodPost, "http://"+api+"/v1/events",
+		`{"id":"traced","type":"order.paid","data":{}}`,
 		"traceparent", producerParent, "tracestate", "vendor=1"); status != http.StatusAccepted {
 		t.Fatalf("publish: %d %s", status, answer)
 	}
@@ -139,7 +142,8 @@ func send(t *testing.T, api string) (first, second string) {
 
 func TestATraceLeadsFromTheProducerThroughEachAttemptToTheReceiver(t *testing.T) {
 	c := newCollector(t)
-	_, a := up(t, []string{"OTEL_BSP_SCHEDULE_DELAY=100", "OTEL_EXPORTER_OTLP_HEADERS=x-key=a%20b"}, "--otlp-endpoint", c.URL)
+	_, a := up(t, []string{"OTEL_BSP_SCHEDULE_DELAY=100", "OTEL_EXPORTER_OTLP_HEADERS=x-key=a%20b"}, "--otlp-endpoint",
+		c.URL)
 	first, second := send(t, a.HTTP)
 
 	publish, fanout, attempts := c.named(t, "publish", 1)[0], c.named(t, "fanout", 1)[0], c.named(t, "attempt", 2)
@@ -147,7 +151,8 @@ func TestATraceLeadsFromTheProducerThroughEachAttemptToTheReceiver(t *testing.T)
 		attempts[0], attempts[1] = attempts[1], attempts[0]
 	}
 	for _, s := range append([]*wire.Span{publish, fanout}, attempts...) {
-		if hex.EncodeToString(s.TraceId) != producerTrace || s.TraceState != "vendor=1" || s.EndTimeUnixNano < s.StartTimeUnixNano {
+		if hex.EncodeToString(s.TraceId) != producerTrace || s.TraceState != "vendor=1" ||
+			s.EndTimeUnixNano < s.StartTimeUnixNano {
 			t.Errorf("%s is %v", s.Name, s)
 		}
 	}
@@ -165,7 +170,8 @@ func TestATraceLeadsFromTheProducerThroughEachAttemptToTheReceiver(t *testing.T)
 			t.Errorf("%s is a %s below %s, want %s below %s", c.name, c.child.Kind, got, c.kind, c.parent)
 		}
 	}
-	if l := attempts[1].Links; len(attempts[0].Links) != 0 || len(l) != 1 || string(l[0].SpanId) != string(attempts[0].SpanId) {
+	if l := attempts[1].Links; len(attempts[0].Links) != 0 || len(l) != 1 ||
+		string(l[0].SpanId) != string(attempts[0].SpanId) {
 		t.Errorf("links: %v, then %v", attempts[0].Links, l)
 	}
 	for i, header := range []string{first, second} {
@@ -174,8 +180,10 @@ func TestATraceLeadsFromTheProducerThroughEachAttemptToTheReceiver(t *testing.T)
 		}
 	}
 	got := attributes(attempts[0])
-	if attempts[0].Status.Code != wire.Status_STATUS_CODE_ERROR || attempts[1].Status.Code != wire.Status_STATUS_CODE_UNSET ||
-		got["http.response.status_code"] != "500" || got["waybill.outcome"] != "status_retryable" || got["waybill.event_id"] != "traced" {
+	if attempts[0].Status.Code != wire.Status_STATUS_CODE_ERROR ||
+		attempts[1].Status.Code != wire.Status_STATUS_CODE_UNSET ||
+		got["http.response.status_code"] != "500" || got["waybill.outcome"] != "status_retryable" ||
+		got["waybill.event_id"] != "traced" {
 		t.Errorf("attempt 1: %v %v", attempts[0].Status, got)
 	}
 	if u := got["url.full"]; u == "" || u[len(u)-len("/hooks"):] != "/hooks" {

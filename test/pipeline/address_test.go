@@ -33,7 +33,8 @@ func TestNoSecretOfAnAddressGoesOnRecord(t *testing.T) {
 		}
 		if rec.URL != "" {
 			seen++
-			if want := record.SafeURL(r.URL + "/services/" + segment); rec.URL != want || !strings.Contains(want, "/services/~secret-") {
+			if want := record.SafeURL(r.URL + "/services/" + segment); rec.URL != want ||
+				!strings.Contains(want, "/services/~secret-") {
 				t.Errorf("%s: %q, want %q", rec.Kind, rec.URL, want)
 			}
 		}

@@ -98,7 +98,10 @@ func TestAnEventThatIsExpandedAgainAfterLEDGERForgotItStaysAsItWas(t *testing.T)
 	b.publish("default", "evt-2", "order.paid", "1")
 	b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Kind == record.EventAccepted && r.EventID == "evt-2" })
 	b.stored(t, streams.Events, streams.FanoutConsumer)
-	if n := len(b.ledger.Where(func(r record.Record) bool { return r.EventID == "evt-1" && r.Kind != record.EventUnmatched })); n != 0 {
+	if n := len(b.ledger.Where(func(r record.Record) bool {
+		return r.EventID == "evt-1" &&
+			r.Kind != record.EventUnmatched
+	})); n != 0 {
 		t.Errorf("%d other records of it", n)
 	}
 }
@@ -140,9 +143,11 @@ func TestAReplayThatIsExpandedAgainStaysWhatItBecame(t *testing.T) {
 			f.Stop(t)
 			d.Stop(t)
 			b.set(e, c.state)
-			req := replay.Request{ID: ids.New(ids.Replay, time.Now()), Tenant: "default", EventID: "evt-1", EventSeq: seq, Actor: "jo", Reason: "asked",
+			req := replay.Request{ID: ids.New(ids.Replay, time.Now()), Tenant: "default", EventID: "evt-1", EventSeq: seq,
+				Actor: "jo", Reason: "asked",
 				Targets: []replay.Target{{EndpointID: e.ID, Attempts: 1}}, RequestedAt: time.Now()}
-			b.decided(record.Record{ID: record.OwedID("evt-1", e.ID, req.ID), Kind: c.before, EventID: "evt-1", EndpointID: e.ID, ReplayID: req.ID})
+			b.decided(record.Record{ID: record.OwedID("evt-1", e.ID, req.ID), Kind: c.before, EventID: "evt-1", EndpointID: e.ID,
+				ReplayID: req.ID})
 			body, err := req.Encode()
 			must(t, err)
 			_, err = b.js.Publish(t.Context(), streams.ReplaySubject("default"), body)

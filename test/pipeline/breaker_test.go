@@ -57,7 +57,8 @@ func TestAnEndpointThatKeepsFailingIsProbedOnlyAndLosesNoDelivery(t *testing.T) 
 	}
 	opened(t, metrics, 1)
 
-	// Requests that were under way when it opened may still come; then only probes do, and the second is 2 s after the first.
+	// Requests that were under way when it opened may still come; then only probes do, and the second
+	// is 2 s after the first.
 	before := len(r.Got())
 	for n := before + 1; ; n++ {
 		got := r.WaitFor(t, n)
@@ -73,7 +74,8 @@ func TestAnEndpointThatKeepsFailingIsProbedOnlyAndLosesNoDelivery(t *testing.T) 
 	b.publishRaw("events.default.order.paid", "late", fmt.Sprintf(`{"id":"late","type":"order.paid","timestamp":"2026-08-19T15:10:00Z","deliver_by":%q,"data":1}`,
 		promised.Format(time.RFC3339Nano)))
 	dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))[0]
-	if late := dead.At.Sub(promised.Add(-10 * time.Second)); dead.EventID != "late" || dead.Reason != "deadline_exceeded" || late < -50*time.Millisecond || late > 8*time.Second {
+	if late := dead.At.Sub(promised.Add(-10 * time.Second)); dead.EventID != "late" ||
+		dead.Reason != "deadline_exceeded" || late < -50*time.Millisecond || late > 8*time.Second {
 		t.Errorf("%s ended %s after its attempts had to, as %s", dead.EventID, late, dead.Reason)
 	}
 

@@ -26,7 +26,8 @@ import (
 // control is what operators use, with the bench's keys.
 func (b *bench) control(keys *sealed.Keyring) *control.Control {
 	b.t.Helper()
-	c, err := control.New(b.t.Context(), control.Options{NC: b.server.Connect(), Egress: testkit.Loopback(b.t), Keys: keys})
+	c, err := control.New(b.t.Context(), control.Options{NC: b.server.Connect(), Egress: testkit.Loopback(b.t),
+		Keys: keys})
 	must(b.t, err)
 	return c
 }
@@ -55,7 +56,8 @@ func newMutual(t *testing.T, ca *testkit.CA) *mutual {
 		}
 		fmt.Fprintf(w, "you sent %s", r.Header.Get("X-Tenant-Key"))
 	}))
-	m.TLS = &tls.Config{Certificates: []tls.Certificate{ca.Server(time.Now().Add(time.Hour)).TLS(t)}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.Pool()}
+	m.TLS = &tls.Config{Certificates: []tls.Certificate{ca.Server(time.Now().Add(time.Hour)).TLS(t)},
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.Pool()}
 	m.StartTLS()
 	t.Cleanup(m.Close)
 	return m
@@ -87,8 +89,10 @@ func TestAChangeOfCredentialsTakesEffectAtTheNextAttemptInEveryDispatcher(t *tes
 	for range 400 {
 		policy.Delays = append(policy.Delays, 50*time.Millisecond)
 	}
-	made, err := ctl.CreateEndpoint(t.Context(), control.EndpointSpec{URL: m.URL, Types: []string{">"}, CA: ca.PEM, Policy: &policy,
-		Headers: map[string]string{"X-Tenant-Key": "key-of-the-first"}, ClientCertificate: &control.ClientCertificateSpec{Certificate: first.Cert, Key: first.Key}}, "ann")
+	made, err := ctl.CreateEndpoint(t.Context(),
+		control.EndpointSpec{URL: m.URL, Types: []string{">"}, CA: ca.PEM, Policy: &policy,
+			Headers:           map[string]string{"X-Tenant-Key": "key-of-the-first"},
+			ClientCertificate: &control.ClientCertificateSpec{Certificate: first.Cert, Key: first.Key}}, "ann")
 	must(t, err)
 	b.fanout()
 	b.dispatcher(func(o *dispatcher.Options) { o.Name = "one" })
@@ -97,8 +101,9 @@ func TestAChangeOfCredentialsTakesEffectAtTheNextAttemptInEveryDispatcher(t *tes
 		b.publish("default", fmt.Sprint("evt-", i), "order.paid", `1`)
 	}
 	m.wait(t, 2*events)
-	_, err = ctl.UpdateEndpoint(t.Context(), made.Endpoint.ID, control.EndpointPatch{Headers: &map[string]string{"X-Tenant-Key": "key-of-the-second"},
-		ClientCertificate: &control.ClientCertificateSpec{Certificate: second.Cert, Key: second.Key}}, "bob", "yearly")
+	_, err = ctl.UpdateEndpoint(t.Context(), made.Endpoint.ID,
+		control.EndpointPatch{Headers: &map[string]string{"X-Tenant-Key": "key-of-the-second"},
+			ClientCertificate: &control.ClientCertificateSpec{Certificate: second.Cert, Key: second.Key}}, "bob", "yearly")
 	must(t, err)
 	by := map[string]bool{}
 	b.ledger.WaitFor(t, 2*events, func(r record.Record) bool {
@@ -125,11 +130,13 @@ func TestAChangeOfCredentialsTakesEffectAtTheNextAttemptInEveryDispatcher(t *tes
 			t.Errorf("on record: %+v", r)
 		}
 	}
-	if len(counts) != 2 || counts["first key-of-the-first"] != attempts[1] || counts["second key-of-the-second"] != attempts[2] {
+	if len(counts) != 2 || counts["first key-of-the-first"] != attempts[1] ||
+		counts["second key-of-the-second"] != attempts[2] {
 		t.Errorf("requests %v, attempts on record by revision %v", counts, attempts)
 	}
 	changes := b.ledger.WaitFor(t, 2, kind(record.EndpointChanged))
-	if s := changes[1].Settings; changes[1].Actor != "bob" || s["headers"] != "X-Tenant-Key" || s["client_certificate"] == "" || s["client_certificate"] == changes[0].Settings["client_certificate"] {
+	if s := changes[1].Settings; changes[1].Actor != "bob" || s["headers"] != "X-Tenant-Key" ||
+		s["client_certificate"] == "" || s["client_certificate"] == changes[0].Settings["client_certificate"] {
 		t.Errorf("the change on record: %+v", changes[1])
 	}
 }
@@ -156,7 +163,10 @@ func TestWithoutTheKeyDeliveriesWaitAndNothingIsSpent(t *testing.T) {
 		must(t, err)
 		return s.CachedInfo().State.Msgs == 1
 	})
-	if got := b.ledger.Where(func(r record.Record) bool { return r.EndpointID == e.ID && (r.Kind == record.Attempt || ended(r)) }); len(got) != 0 || len(r.Got()) != 0 {
+	if got := b.ledger.Where(func(r record.Record) bool {
+		return r.EndpointID == e.ID &&
+			(r.Kind == record.Attempt || ended(r))
+	}); len(got) != 0 || len(r.Got()) != 0 {
 		t.Errorf("without the key: %+v, %d requests", got, len(r.Got()))
 	}
 	changes := b.ledger.WaitFor(t, 2, kind(record.EndpointChanged))
@@ -198,7 +208,8 @@ func TestASecondRotationInsideTheOverlapKeepsEveryOlderSecretToItsOwnEnd(t *test
 	b := newBench(t)
 	ctl := b.control(b.keys)
 	r := newReceiver(t, ok)
-	made, err := ctl.CreateEndpoint(t.Context(), control.EndpointSpec{URL: r.URL, Types: []string{">"}, Secret: r.Secret}, "ann")
+	made, err := ctl.CreateEndpoint(t.Context(), control.EndpointSpec{URL: r.URL, Types: []string{">"}, Secret: r.Secret},
+		"ann")
 	must(t, err)
 	secrets := []string{made.Secret}
 	day := control.Duration(24 * time.Hour)
@@ -230,7 +241,8 @@ func TestASecondRotationInsideTheOverlapKeepsEveryOlderSecretToItsOwnEnd(t *test
 		_, err = ctl.RotateSecret(t.Context(), made.Endpoint.ID, control.Rotation{Overlap: &day}, "ann")
 		must(t, err)
 	}
-	if _, err = ctl.RotateSecret(t.Context(), made.Endpoint.ID, control.Rotation{Overlap: &day}, "ann"); err == nil || !strings.Contains(err.Error(), "8 secrets") {
+	if _, err = ctl.RotateSecret(t.Context(), made.Endpoint.ID, control.Rotation{Overlap: &day}, "ann"); err == nil ||
+		!strings.Contains(err.Error(), "8 secrets") {
 		t.Errorf("a ninth secret: %v", err)
 	}
 }
@@ -258,15 +270,18 @@ func TestATokenEndpointThatFailsIsOnRecordAndThenTheDeliveryGoesOn(t *testing.T)
 		s.StartTLS()
 		t.Cleanup(s.Close)
 	}
-	made, err := b.control(b.keys).CreateEndpoint(t.Context(), control.EndpointSpec{URL: receiver.URL, Types: []string{">"}, CA: ca.PEM, Policy: quick(8, 10*time.Millisecond),
-		OAuth2: &control.OAuth2Spec{TokenURL: tokenServer.URL, ClientID: "waybill", ClientSecret: "s3cr3t-of-the-client"}}, "ann")
+	made, err := b.control(b.keys).CreateEndpoint(t.Context(),
+		control.EndpointSpec{URL: receiver.URL, Types: []string{">"}, CA: ca.PEM, Policy: quick(8, 10*time.Millisecond),
+			OAuth2: &control.OAuth2Spec{TokenURL: tokenServer.URL, ClientID: "waybill", ClientSecret: "s3cr3t-of-the-client"}},
+		"ann")
 	must(t, err)
 	b.fanout()
 	b.dispatcher()
 	b.publish("default", "evt-1", "order.paid", `1`)
 	attempts := b.ledger.WaitFor(t, 3, kind(record.Attempt))
 	for i, want := range []string{"auth_failure", "auth_failure", "delivered"} {
-		if a := attempts[i]; a.Outcome != want || a.EndpointID != made.Endpoint.ID || a.AuthUS == 0 || i < 2 && (a.Status != 0 || a.RemoteAddr != "" || a.Decision != "retry") {
+		if a := attempts[i]; a.Outcome != want || a.EndpointID != made.Endpoint.ID || a.AuthUS == 0 || i < 2 &&
+			(a.Status != 0 || a.RemoteAddr != "" || a.Decision != "retry") {
 			t.Errorf("attempt %d on record: %+v", i+1, a)
 		}
 	}
@@ -287,7 +302,8 @@ func TestKeysAreRotatedAndEndpointsResealedWhileEventsFlow(t *testing.T) {
 	b.keys = running
 	ctl := b.control(running)
 	r := newReceiver(t, ok)
-	made, err := ctl.CreateEndpoint(t.Context(), control.EndpointSpec{URL: r.URL, Types: []string{">"}, Secret: r.Secret, Headers: map[string]string{"X-Key": "abcdef"}}, "ann")
+	made, err := ctl.CreateEndpoint(t.Context(), control.EndpointSpec{URL: r.URL, Types: []string{">"}, Secret: r.Secret,
+		Headers: map[string]string{"X-Key": "abcdef"}}, "ann")
 	must(t, err)
 	b.fanout()
 	b.dispatcher()
@@ -303,7 +319,8 @@ func TestKeysAreRotatedAndEndpointsResealedWhileEventsFlow(t *testing.T) {
 		t.Errorf("again: %+v, %v", again, err)
 	}
 	changes := b.ledger.WaitFor(t, 2, kind(record.EndpointChanged))
-	if c := changes[1]; c.Action != "resealed" || c.Actor != "bob" || c.Settings["sealed_under"] != id || changes[0].Settings["sealed_under"] != before ||
+	if c := changes[1]; c.Action != "resealed" || c.Actor != "bob" || c.Settings["sealed_under"] != id ||
+		changes[0].Settings["sealed_under"] != before ||
 		fmt.Sprint(c.KeyIDs) != fmt.Sprint(changes[0].KeyIDs) {
 		t.Errorf("on record: %+v", c)
 	}

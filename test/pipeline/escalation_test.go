@@ -61,13 +61,17 @@ func TestADeadLetterAsksForPeopleToBeToldBeforeItsDeliveryIsOver(t *testing.T) {
 	dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))[0]
 	b.settled()
 	got := b.escalated()
-	if d := got[dead.ID]; len(got) != 1 || d.EventID != "evt-1" || d.EndpointID != e.ID || d.EventType != "order.paid" || d.Reason != "permanently_rejected" ||
+	if d := got[dead.ID]; len(got) != 1 || d.EventID != "evt-1" || d.EndpointID != e.ID || d.EventType != "order.paid" ||
+		d.Reason != "permanently_rejected" ||
 		d.Attempts != 1 || d.Why == "" || d.Host == "" {
 		t.Errorf("asked for %+v", got)
 	}
 	// A replay that ends so too is told too, under an id of its own.
 	req := b.ask(ack.Sequence, "evt-1", replay.Target{EndpointID: e.ID, Attempts: 1})
-	again := b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Kind == record.DeliveryDeadLetter && r.ReplayID == req.ID })[0]
+	again := b.ledger.WaitFor(t, 1, func(r record.Record) bool {
+		return r.Kind == record.DeliveryDeadLetter &&
+			r.ReplayID == req.ID
+	})[0]
 	b.settled()
 	if d := b.escalated()[again.ID]; d.ReplayID != req.ID || again.ID == dead.ID {
 		t.Errorf("asked for %+v", d)
@@ -78,12 +82,14 @@ func TestARejectedEventAsksForPeopleToBeTold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.fanout()
-	_, err := b.tryPublish(streams.EventSubject("default", "order.paid"), "evt-1", `{"id":"evt-1","type":"order.paid","timestamp":"2026-08-19T15:10:00Z"}`)
+	_, err := b.tryPublish(streams.EventSubject("default", "order.paid"), "evt-1",
+		`{"id":"evt-1","type":"order.paid","timestamp":"2026-08-19T15:10:00Z"}`)
 	if err == nil {
 		t.Error("its producer was told that it is accepted")
 	}
 	rejected := b.ledger.WaitFor(t, 1, kind(record.EventRejected))[0]
-	if d := b.asked(rejected.ID); d.Kind != record.EventRejected || d.EventID != "evt-1" || d.Reason != "invalid_event" || d.Why != "" {
+	if d := b.asked(rejected.ID); d.Kind != record.EventRejected || d.EventID != "evt-1" || d.Reason != "invalid_event" ||
+		d.Why != "" {
 		t.Errorf("asked for %+v", d)
 	}
 }
@@ -96,12 +102,14 @@ func TestADispatcherThatDiedBeforeItAskedForPeopleHasItAsked(t *testing.T) {
 	c.owe()
 	c.claim(1)
 	c.record(1, func(r *record.Record) {
-		r.Outcome, r.Class, r.Decision, r.Status, r.Reason = "status_terminal", "terminal", "dead_letter", 422, "permanently_rejected"
+		r.Outcome, r.Class, r.Decision, r.Status, r.Reason = "status_terminal", "terminal", "dead_letter", 422,
+			"permanently_rejected"
 	})
 	// It died after the dead letter's record, before the message to people.
 	id := record.EndID(record.DeliveryDeadLetter, "evt-1", c.task.EndpointID, "")
-	dead := record.Record{ID: id, Kind: record.DeliveryDeadLetter, At: time.Now(), Tenant: "default", EventID: "evt-1", EndpointID: c.task.EndpointID,
-		Reason: "permanently_rejected", Attempts: 1}
+	dead := record.Record{ID: id, Kind: record.DeliveryDeadLetter, At: time.Now(), Tenant: "default", EventID: "evt-1",
+		EndpointID: c.task.EndpointID,
+		Reason:     "permanently_rejected", Attempts: 1}
 	m, err := dead.Message()
 	must(t, err)
 	_, err = b.js.PublishMsg(t.Context(), m)

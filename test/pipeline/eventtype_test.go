@@ -18,8 +18,9 @@ func TestAnEventTypesDeadlineAndPolicyHoldFromTheNextEventOn(t *testing.T) {
 	b.dispatcher()
 	set := func(pattern string, within time.Duration, attempts int) {
 		t.Helper()
-		_, err := b.store.SetEventType(t.Context(), registry.EventType{Tenant: "default", Pattern: pattern, DeliverWithin: within,
-			Policy: quick(attempts, time.Millisecond)}, "ada", "the contract says so")
+		_, err := b.store.SetEventType(t.Context(),
+			registry.EventType{Tenant: "default", Pattern: pattern, DeliverWithin: within,
+				Policy: quick(attempts, time.Millisecond)}, "ada", "the contract says so")
 		must(t, err)
 	}
 	set("lab.>", 30*time.Minute, 3)
@@ -42,10 +43,12 @@ func TestAnEventTypesDeadlineAndPolicyHoldFromTheNextEventOn(t *testing.T) {
 	must(t, err)
 	changes := b.ledger.WaitFor(t, 3, kind(record.EventTypeChanged))
 	for i, want := range []struct{ actor, action, pattern, reason string }{
-		{"ada", "created", "lab.>", "the contract says so"}, {"ada", "created", "lab.critical", "the contract says so"}, {"bob", "deleted", "lab.critical", ""},
+		{"ada", "created", "lab.>", "the contract says so"}, {"ada", "created", "lab.critical", "the contract says so"},
+		{"bob", "deleted", "lab.critical", ""},
 	} {
 		c := changes[i]
-		if c.Actor != want.actor || c.Action != want.action || len(c.EventTypes) != 1 || c.EventTypes[0] != want.pattern || c.Reason != want.reason || c.Detail == "" {
+		if c.Actor != want.actor || c.Action != want.action || len(c.EventTypes) != 1 || c.EventTypes[0] != want.pattern ||
+			c.Reason != want.reason || c.Detail == "" {
 			t.Errorf("change %d on record is %+v, want %+v", i, c, want)
 		}
 	}
@@ -58,11 +61,13 @@ func TestAPolicyThatChangesDuringADeliveryHoldsFromItsNextAttemptOn(t *testing.T
 	b.endpoint(r, func(e *registry.Endpoint) { e.Policy = nil })
 	b.fanout()
 	b.dispatcher()
-	_, err := b.store.SetEventType(t.Context(), registry.EventType{Tenant: "default", Pattern: ">", Policy: quick(8, 500*time.Millisecond)}, "ada", "")
+	_, err := b.store.SetEventType(t.Context(), registry.EventType{Tenant: "default", Pattern: ">",
+		Policy: quick(8, 500*time.Millisecond)}, "ada", "")
 	must(t, err)
 	b.publish("default", "evt-1", "order.paid", `1`)
 	r.WaitFor(t, 1)
-	_, err = b.store.SetEventType(t.Context(), registry.EventType{Tenant: "default", Pattern: ">", Policy: quick(2, time.Millisecond)}, "ada", "")
+	_, err = b.store.SetEventType(t.Context(), registry.EventType{Tenant: "default", Pattern: ">",
+		Policy: quick(2, time.Millisecond)}, "ada", "")
 	must(t, err)
 	if dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter)); dead[0].Attempts != 2 {
 		t.Errorf("it ended after %d attempts, want 2", dead[0].Attempts)

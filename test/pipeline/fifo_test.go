@@ -46,7 +46,8 @@ func TestAnEndpointThatKeepsOrderGetsEventsInTheOrderOfEvents(t *testing.T) {
 	for i := range events {
 		id := fmt.Sprintf("evt-%03d", i)
 		f, err := b.js.PublishAsync("events.default.order.paid",
-			fmt.Appendf(nil, `{"id":%q,"type":"order.paid","timestamp":"2026-08-19T15:10:00Z","data":%d}`, id, i), jetstream.WithMsgID(id))
+			fmt.Appendf(nil, `{"id":%q,"type":"order.paid","timestamp":"2026-08-19T15:10:00Z","data":%d}`, id, i),
+			jetstream.WithMsgID(id))
 		must(t, err)
 		futures = append(futures, f)
 	}
@@ -83,7 +84,10 @@ func TestAnEndpointThatKeepsOrderGetsEventsInTheOrderOfEvents(t *testing.T) {
 		}
 	}
 	numbers := map[string]int{}
-	for _, a := range b.ledger.Where(func(r record.Record) bool { return r.Kind == record.Attempt && r.EndpointID == e.ID }) {
+	for _, a := range b.ledger.Where(func(r record.Record) bool {
+		return r.Kind == record.Attempt &&
+			r.EndpointID == e.ID
+	}) {
 		if numbers[a.EventID]++; a.Attempt != numbers[a.EventID] {
 			t.Errorf("%s: attempt %d is on record as number %d", a.EventID, numbers[a.EventID], a.Attempt)
 		}
@@ -119,9 +123,11 @@ func TestTheHeadOfAnEndpointThatKeepsOrderBlocksUntilItsBudgetIsSpent(t *testing
 	if d := got[1].at.Sub(got[0].at); d < 200*time.Millisecond {
 		t.Errorf("the second attempt came %s after the first", d)
 	}
-	if dead := b.ledger.Where(kind(record.DeliveryDeadLetter)); len(dead) != 1 || dead[0].Attempts != 3 || dead[0].EndpointID != e.ID {
+	if dead := b.ledger.Where(kind(record.DeliveryDeadLetter)); len(dead) != 1 || dead[0].Attempts != 3 ||
+		dead[0].EndpointID != e.ID {
 		t.Errorf("dead letters: %+v", dead)
 	}
-	_, err := b.store.Update(context.Background(), e.ID, "test", "deleted", "", func(e *registry.Endpoint) error { e.State = registry.Deleted; return nil })
+	_, err := b.store.Update(context.Background(), e.ID, "test", "deleted", "",
+		func(e *registry.Endpoint) error { e.State = registry.Deleted; return nil })
 	must(t, err)
 }

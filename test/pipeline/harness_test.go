@@ -75,8 +75,10 @@ func (b *bench) dispatcher(alter ...func(*dispatcher.Options)) *testkit.Running 
 	js, err := jetstream.New(nc)
 	must(b.t, err)
 	view := registry.NewView(js, log(b.t))
-	o := dispatcher.Options{NC: nc, View: view, Name: "d-" + ids.New("", time.Now()), Partitions: 1, Keys: b.keys, Egress: testkit.Loopback(b.t),
-		DrainTimeout: 5 * time.Second, Random: func() float64 { return 0.5 }, Log: log(b.t), Metrics: prometheus.NewRegistry()}
+	o := dispatcher.Options{NC: nc, View: view, Name: "d-" + ids.New("", time.Now()), Partitions: 1, Keys: b.keys,
+		Egress:       testkit.Loopback(b.t),
+		DrainTimeout: 5 * time.Second, Random: func() float64 { return 0.5 }, Log: log(b.t),
+		Metrics: prometheus.NewRegistry()}
 	for _, f := range alter {
 		f(&o)
 	}
@@ -157,7 +159,8 @@ type receiver = testkit.Receiver[request]
 func newReceiver(t *testing.T, answer func(w http.ResponseWriter, r request)) *receiver {
 	t.Helper()
 	return testkit.NewReceiver(t, func(r *http.Request, body []byte, unsigned error) request {
-		return request{header: r.Header, body: body, id: r.Header.Get("webhook-id"), attempt: attemptIn(body), at: time.Now(), badSig: unsigned}
+		return request{header: r.Header, body: body, id: r.Header.Get("webhook-id"), attempt: attemptIn(body), at: time.Now(),
+			badSig: unsigned}
 	}, answer)
 }
 
@@ -188,7 +191,8 @@ func kind(k record.Kind) func(record.Record) bool {
 
 // ended is what ends a delivery.
 func ended(r record.Record) bool {
-	return r.Kind == record.Attempt && r.Class == "delivered" || r.Kind == record.DeliveryDeadLetter || r.Kind == record.DeliveryCancelled
+	return r.Kind == record.Attempt && r.Class == "delivered" || r.Kind == record.DeliveryDeadLetter ||
+		r.Kind == record.DeliveryCancelled
 }
 
 func must(t *testing.T, err error) {

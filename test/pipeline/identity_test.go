@@ -30,7 +30,10 @@ func (b *bench) lay(tenant, id, data string) uint64 {
 // became waits for what is on record of the event at a sequence of EVENTS.
 func (b *bench) became(seq uint64) record.Record {
 	b.t.Helper()
-	return b.ledger.WaitFor(b.t, 1, func(r record.Record) bool { return strings.HasPrefix(string(r.Kind), "event.") && r.EventSeq == seq })[0]
+	return b.ledger.WaitFor(b.t, 1, func(r record.Record) bool {
+		return strings.HasPrefix(string(r.Kind), "event.") &&
+			r.EventSeq == seq
+	})[0]
 }
 
 // got are the data that a receiver got under an id, each once.
@@ -56,12 +59,14 @@ func TestASecondContentUnderAnIDIsRejectedOnRecordAndNobodyGetsIt(t *testing.T) 
 	second, again, third := b.lay("default", "x", "2"), b.lay("default", "x", "1"), b.lay("default", "x", "3")
 	last := b.lay("default", "y", "1")
 	r.WaitFor(t, 2)
-	for seq, want := range map[uint64]record.Kind{first: record.EventAccepted, second: record.EventRejected, again: record.EventDuplicate, third: record.EventRejected, last: record.EventAccepted} {
+	for seq, want := range map[uint64]record.Kind{first: record.EventAccepted, second: record.EventRejected,
+		again: record.EventDuplicate, third: record.EventRejected, last: record.EventAccepted} {
 		got := b.became(seq)
 		if got.Kind != want || got.EventID == "" || got.DataDigest == "" {
 			t.Errorf("event %d became %s of %q, want %s", seq, got.Kind, got.EventID, want)
 		}
-		if want == record.EventRejected && (got.Reason != "id_in_use" || !strings.Contains(got.Detail, fmt.Sprintf("number %d", first))) {
+		if want == record.EventRejected && (got.Reason != "id_in_use" ||
+			!strings.Contains(got.Detail, fmt.Sprintf("number %d", first))) {
 			t.Errorf("event %d is rejected for %s: %s", seq, got.Reason, got.Detail)
 		}
 	}
@@ -123,7 +128,8 @@ func TestAnIDStaysInUseWhateverRestarts(t *testing.T) {
 	events, err := b.js.Stream(t.Context(), streams.Events)
 	must(t, err)
 	// Kept, so that it does not come to own the id when the first has expired.
-	if _, err := s.GetLastMsgForSubject(t.Context(), streams.DisownedSubject(events.CachedInfo().Created.UnixNano(), second)); err != nil {
+	if _, err := s.GetLastMsgForSubject(t.Context(),
+		streams.DisownedSubject(events.CachedInfo().Created.UnixNano(), second)); err != nil {
 		t.Errorf("it is not kept that event %d does not own its id: %v", second, err)
 	}
 	b.settled()
@@ -176,7 +182,8 @@ func TestAReplaySendsWhatReceiversGotUnderTheID(t *testing.T) {
 		seq  uint64
 		want record.Kind
 	}{{second, record.DeliveryCancelled}, {first, record.DeliveryOwed}, {same, record.DeliveryOwed}} {
-		req := replay.Request{ID: ids.New(ids.Replay, time.Now()), Tenant: "default", EventID: "x", EventSeq: c.seq, Actor: "jo", Reason: "asked",
+		req := replay.Request{ID: ids.New(ids.Replay, time.Now()), Tenant: "default", EventID: "x", EventSeq: c.seq,
+			Actor: "jo", Reason: "asked",
 			Targets: []replay.Target{{EndpointID: e.ID, Attempts: 1 + i}}, RequestedAt: time.Now()}
 		body, err := req.Encode()
 		must(t, err)

@@ -105,7 +105,8 @@ func TestOneOfTenEndpointsHangingOrFloodedDelaysNoOther(t *testing.T) {
 	for i := range flood {
 		id := fmt.Sprintf("flood-%d", i)
 		g.Go(func() error {
-			_, err := b.tryPublish(streams.EventSubject("default", "flood"), id, fmt.Sprintf(`{"id":%q,"type":"flood","timestamp":"2026-08-19T15:10:00Z","data":1}`, id))
+			_, err := b.tryPublish(streams.EventSubject("default", "flood"), id,
+				fmt.Sprintf(`{"id":%q,"type":"flood","timestamp":"2026-08-19T15:10:00Z","data":1}`, id))
 			return err
 		})
 	}
@@ -116,7 +117,8 @@ func TestOneOfTenEndpointsHangingOrFloodedDelaysNoOther(t *testing.T) {
 	// Before, it was the hanging endpoint's timeout: ten seconds. The factor is
 	// for a machine that has other things to do, the second for a load this light.
 	if bound := 20*alone + time.Second; beside > bound || flooded > bound {
-		t.Errorf("p99 %s alone, %s beside one that hangs, %s beside one that is flooded; at most %s", alone, beside, flooded, bound)
+		t.Errorf("p99 %s alone, %s beside one that hangs, %s beside one that is flooded; at most %s", alone, beside, flooded,
+			bound)
 	}
 	if n := len(slow.Got()); n >= flood {
 		t.Errorf("the flood was over before the load: all %d had come", n)

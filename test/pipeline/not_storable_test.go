@@ -91,7 +91,8 @@ func TestADeliveryWhoseNextAttemptCanNeverBeStoredEndsAsADeadLetter(t *testing.T
 	b.dispatcher()
 	b.publish("default", "evt-big", "order.paid", `"`+strings.Repeat("x", 8000)+`"`)
 	dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))
-	if d := dead[0]; d.EndpointID != e.ID || d.Reason != string(outcome.ReasonNotStorable) || d.Attempts != 1 || len(r.Got()) != 1 {
+	if d := dead[0]; d.EndpointID != e.ID || d.Reason != string(outcome.ReasonNotStorable) || d.Attempts != 1 ||
+		len(r.Got()) != 1 {
 		t.Errorf("after %d requests: %+v", len(r.Got()), d)
 	}
 	b.settled()

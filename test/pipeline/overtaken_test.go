@@ -17,7 +17,8 @@ import (
 // set changes an endpoint's state, as an operator does.
 func (b *bench) set(e registry.Endpoint, state registry.State) {
 	b.t.Helper()
-	_, err := b.store.Update(b.t.Context(), e.ID, "test", string(state), "", func(e *registry.Endpoint) error { e.State = state; return nil })
+	_, err := b.store.Update(b.t.Context(), e.ID, "test", string(state), "",
+		func(e *registry.Endpoint) error { e.State = state; return nil })
 	must(b.t, err)
 }
 
@@ -27,37 +28,39 @@ func TestADeliveryIsNotGivenUpOverAnAttemptThatIsNotSettled(t *testing.T) {
 	t.Parallel()
 	for _, state := range []registry.State{registry.Disabled, registry.Deleted} {
 		for _, delivered := range []bool{false, true} {
-			t.Run(fmt.Sprintf("the endpoint is %s, the attempt on record as delivered: %v", state, delivered), func(t *testing.T) {
-				t.Parallel()
-				b := newBench(t)
-				r := newReceiver(t, ok)
-				e := b.endpoint(r)
-				c := newCrash(b, e)
-				c.owe()
-				c.claim(1)
-				if delivered {
-					c.record(1, func(r *record.Record) {
-						r.Outcome, r.Class, r.Decision, r.Status = "delivered", "delivered", "delivered", 204
-					})
-				}
-				b.set(e, state)
-				b.dispatcher()
-				b.settled()
-				a := b.ledger.WaitFor(t, 1, kind(record.Attempt))
-				dead := b.ledger.Where(kind(record.DeliveryDeadLetter))
-				if len(r.Got()) != 0 || len(a) != 1 || a[0].ID != c.attempt {
-					t.Errorf("%d requests; the attempts on record are %+v", len(r.Got()), a)
-				}
-				if delivered && len(dead) != 0 {
-					t.Errorf("it was delivered, and is a dead letter: %+v", dead[0])
-				}
-				if !delivered {
-					dead = b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))
-					if a[0].Outcome != "unknown" || len(dead) != 1 || dead[0].Attempts != 1 || dead[0].Reason != "endpoint_"+string(state) {
-						t.Errorf("the attempt is %s, the dead letters are %+v", a[0].Outcome, dead)
+			t.Run(fmt.Sprintf("the endpoint is %s, the attempt on record as delivered: %v", state, delivered),
+				func(t *testing.T) {
+					t.Parallel()
+					b := newBench(t)
+					r := newReceiver(t, ok)
+					e := b.endpoint(r)
+					c := newCrash(b, e)
+					c.owe()
+					c.claim(1)
+					if delivered {
+						c.record(1, func(r *record.Record) {
+							r.Outcome, r.Class, r.Decision, r.Status = "delivered", "delivered", "delivered", 204
+						})
 					}
-				}
-			})
+					b.set(e, state)
+					b.dispatcher()
+					b.settled()
+					a := b.ledger.WaitFor(t, 1, kind(record.Attempt))
+					dead := b.ledger.Where(kind(record.DeliveryDeadLetter))
+					if len(r.Got()) != 0 || len(a) != 1 || a[0].ID != c.attempt {
+						t.Errorf("%d requests; the attempts on record are %+v", len(r.Got()), a)
+					}
+					if delivered && len(dead) != 0 {
+						t.Errorf("it was delivered, and is a dead letter: %+v", dead[0])
+					}
+					if !delivered {
+						dead = b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))
+						if a[0].Outcome != "unknown" || len(dead) != 1 || dead[0].Attempts != 1 ||
+							dead[0].Reason != "endpoint_"+string(state) {
+							t.Errorf("the attempt is %s, the dead letters are %+v", a[0].Outcome, dead)
+						}
+					}
+				})
 		}
 	}
 }
@@ -94,7 +97,8 @@ func TestADeliveryThatWasGivenUpStaysSoAndLeavesNoHoleInTheNumbers(t *testing.T)
 	}
 	got := r.WaitFor(t, 2)
 	b.settled()
-	if a := b.ledger.WaitFor(t, 2, kind(record.Attempt)); got[0].attempt+got[1].attempt != 3 || got[0].attempt == got[1].attempt || len(a) != 2 {
+	if a := b.ledger.WaitFor(t, 2, kind(record.Attempt)); got[0].attempt+got[1].attempt != 3 ||
+		got[0].attempt == got[1].attempt || len(a) != 2 {
 		t.Errorf("requests %d and %d, %d attempts on record", got[0].attempt, got[1].attempt, len(a))
 	}
 	if dead := b.ledger.Where(kind(record.DeliveryDeadLetter)); len(dead) != 1 {

@@ -40,13 +40,17 @@ func TestPoisonedTraceHeadersAreDroppedAndTheEventsDelivered(t *testing.T) {
 	r := newReceiver(t, func(http.ResponseWriter, request) {})
 	e := b.endpoint(r)
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	poison := [][2]string{{parent, "a\x01b"}, {"x\x7fy", "a=1"}, {parent, strings.Repeat("x", 60_000)}, {strings.Repeat("x", 60_000), ""}}
+	poison := [][2]string{{parent, "a\x01b"}, {"x\x7fy", "a=1"}, {parent, strings.Repeat("x", 60_000)},
+		{strings.Repeat("x", 60_000), ""}}
 	const events = 32
 	for i := range events {
 		id := fmt.Sprintf("evt-%d", i)
-		m := delivery.Delivery{EventID: id, EndpointID: e.ID, Tenant: "default", Type: "order.paid", EventSeq: 1, OwedAt: time.Now(),
-			Event: fmt.Appendf(nil, `{"id":%q,"type":"order.paid","timestamp":"2026-08-19T15:10:00.000Z","data":1}`, id)}.First(1)
-		m.Header[streams.HeaderTraceparent], m.Header[streams.HeaderTracestate] = []string{poison[i%4][0]}, []string{poison[i%4][1]}
+		m := delivery.Delivery{EventID: id, EndpointID: e.ID, Tenant: "default", Type: "order.paid", EventSeq: 1,
+			OwedAt: time.Now(),
+			Event: fmt.Appendf(nil, `{"id":%q,"type":"order.paid","timestamp":"2026-08-19T15:10:00.000Z","data":1}`,
+				id)}.First(1)
+		m.Header[streams.HeaderTraceparent], m.Header[streams.HeaderTracestate] = []string{poison[i%4][0]},
+			[]string{poison[i%4][1]}
 		_, err := b.js.PublishMsg(t.Context(), m)
 		must(t, err)
 	}
@@ -77,7 +81,8 @@ func TestAFailureOfOursIsHeldAgainstNoReceiverAndEndsOnRecord(t *testing.T) {
 	b := newBench(t)
 	r := newReceiver(t, func(http.ResponseWriter, request) {})
 	e := b.endpoint(r, func(e *registry.Endpoint) {
-		e.Policy = &retry.Policy{Name: "short", Base: 10 * time.Millisecond, Cap: 10 * time.Millisecond, Window: 4 * time.Second}
+		e.Policy = &retry.Policy{Name: "short", Base: 10 * time.Millisecond, Cap: 10 * time.Millisecond,
+			Window: 4 * time.Second}
 	})
 	proxy, err := egress.ParseProxy("http://127.0.0.1:1", true)
 	must(t, err)
@@ -89,7 +94,8 @@ func TestAFailureOfOursIsHeldAgainstNoReceiverAndEndsOnRecord(t *testing.T) {
 		b.publish("default", fmt.Sprintf("evt-%d", i), "order.paid", `1`)
 	}
 	for _, dead := range b.ledger.WaitFor(t, events, kind(record.DeliveryDeadLetter)) {
-		if dead.Reason != "internal_error" || !strings.Contains(dead.Detail, "the egress proxy refused the connection") && !strings.Contains(dead.Detail, "before anything was sent") {
+		if dead.Reason != "internal_error" || !strings.Contains(dead.Detail, "the egress proxy refused the connection") &&
+			!strings.Contains(dead.Detail, "before anything was sent") {
 			t.Errorf("%s ended as %s: %s", dead.EventID, dead.Reason, dead.Detail)
 		}
 	}
@@ -131,14 +137,19 @@ func TestADeliveryThatTheBreakerHeldEndsWithWhatTheEndpointCameTo(t *testing.T) 
 	opened(t, metrics, 1)
 	// Its event is stored, and its time over, before a dispatcher sees it.
 	e := b.ledger.WaitFor(t, 1, kind(record.Attempt))[0].EndpointID
-	held := delivery.Delivery{EventID: "held", EndpointID: e, Tenant: "default", Type: "order.paid", EventSeq: 1, OwedAt: time.Now().Add(-time.Hour),
-		Event: []byte(`{"id":"held","type":"order.paid","timestamp":"2026-08-19T15:10:00.000Z","data":1}`)}
+	held := delivery.Delivery{EventID: "held", EndpointID: e, Tenant: "default", Type: "order.paid", EventSeq: 1,
+		OwedAt: time.Now().Add(-time.Hour),
+		Event:  []byte(`{"id":"held","type":"order.paid","timestamp":"2026-08-19T15:10:00.000Z","data":1}`)}
 	for n := range 40 { // one of them may be the next probe
 		held.EventID = fmt.Sprintf("held-%d", n)
 		publishTask(t, b, held.First(1))
 	}
-	dead := b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Kind == record.DeliveryDeadLetter && r.Attempts == 0 })[0]
-	if dead.Reason != "endpoint_failing" || !strings.Contains(dead.Detail, "status 503") || !strings.Contains(dead.Detail, "no attempt was made") {
+	dead := b.ledger.WaitFor(t, 1, func(r record.Record) bool {
+		return r.Kind == record.DeliveryDeadLetter &&
+			r.Attempts == 0
+	})[0]
+	if dead.Reason != "endpoint_failing" || !strings.Contains(dead.Detail, "status 503") ||
+		!strings.Contains(dead.Detail, "no attempt was made") {
 		t.Errorf("%s ended as %s: %s", dead.EventID, dead.Reason, dead.Detail)
 	}
 }

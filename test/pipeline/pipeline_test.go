@@ -58,7 +58,8 @@ func TestEventsPublishedTwiceAreDeliveredOnceToEachEndpoint(t *testing.T) {
 			t.Errorf("%s got %d events, want %d", endpoint, len(seen), events)
 		}
 	}
-	for k, want := range map[record.Kind]int{record.EventAccepted: events, record.DeliveryOwed: 3 * events, record.Attempt: 3 * events} {
+	for k, want := range map[record.Kind]int{record.EventAccepted: events, record.DeliveryOwed: 3 * events,
+		record.Attempt: 3 * events} {
 		if got := len(b.ledger.Where(kind(k))); got != want {
 			t.Errorf("%d records of kind %s, want %d", got, k, want)
 		}
@@ -123,7 +124,8 @@ func TestHowDeliveriesEnd(t *testing.T) {
 		{"a receiver that answers 422 sees one request", status(422), nil, 1, "status_terminal", "permanently_rejected"},
 		{"a receiver that answers 401 sees one request", status(401), nil, 1, "status_terminal", "signature_rejected"},
 		{"a receiver that redirects is not followed", status(302), nil, 1, "redirect", "permanently_rejected"},
-		{"a receiver that always answers 503 sees eight requests", status(503), nil, 8, "status_retryable", "attempts_exhausted"},
+		{"a receiver that always answers 503 sees eight requests", status(503), nil, 8, "status_retryable",
+			"attempts_exhausted"},
 		{"a receiver that hangs is cut at the timeout and retried", hang,
 			func(e *registry.Endpoint, _ *receiver) {
 				e.Timeout, e.Policy = 100*time.Millisecond, quick(2, 10*time.Millisecond)
@@ -131,7 +133,8 @@ func TestHowDeliveriesEnd(t *testing.T) {
 		{"a receiver that is down all along is unreachable after eight attempts", ok,
 			func(_ *registry.Endpoint, r *receiver) { r.Close() }, 0, "connection_refused", "endpoint_unreachable"},
 		{"a private address is never called", ok,
-			func(e *registry.Endpoint, _ *receiver) { e.URL = "http://169.254.169.254/latest" }, 0, "address_blocked", "address_blocked"},
+			func(e *registry.Endpoint, _ *receiver) { e.URL = "http://169.254.169.254/latest" }, 0, "address_blocked",
+			"address_blocked"},
 		{"a deadline in the past ends it at once", ok,
 			func(e *registry.Endpoint, _ *receiver) { e.DeliverWithin = time.Nanosecond }, 0, "", "deadline_exceeded"},
 	} {
@@ -183,11 +186,13 @@ func TestAnEndpointThatIsGoneIsDisabled(t *testing.T) {
 		t.Errorf("reason %s", dead[0].Reason)
 	}
 	changes := b.ledger.WaitFor(t, 2, kind(record.EndpointChanged))
-	if last := changes[1]; last.Action != "disabled" || last.EndpointRevision != 2 || last.EndpointID != e.ID || last.Actor != registry.ActorWaybill {
+	if last := changes[1]; last.Action != "disabled" || last.EndpointRevision != 2 || last.EndpointID != e.ID ||
+		last.Actor != registry.ActorWaybill {
 		t.Errorf("the change on record is %+v", last)
 	}
 	notice := b.ledger.WaitFor(t, 1, kind(record.OperatorAction))[0]
-	if notice.Action != "endpoint.disabled" || notice.Reason != "endpoint_gone" || notice.EndpointID != e.ID || notice.Detail == "" {
+	if notice.Action != "endpoint.disabled" || notice.Reason != "endpoint_gone" || notice.EndpointID != e.ID ||
+		notice.Detail == "" {
 		t.Errorf("the notice on record is %+v", notice)
 	}
 	b.publish("default", "evt-2", "order.paid", `2`)
@@ -259,7 +264,8 @@ func TestAnInvalidEventIsOnRecordAndWedgesNothing(t *testing.T) {
 		{"events.default.a.c", "evt-2", valid, "subject_mismatch"},
 		{"events.default.a.b", "evt-9", valid, "id_mismatch"},
 		{"events.default", "x5", valid, "subject_mismatch"},
-		{"events.default.a.b", "x6", `{"id":"x6","type":"a.b","timestamp":"2026-08-19T15:10:00Z","data":"` + strings.Repeat("x", envelope.MaxEventBytes) + `"}`, "payload_too_large"},
+		{"events.default.a.b", "x6", `{"id":"x6","type":"a.b","timestamp":"2026-08-19T15:10:00Z","data":"` +
+			strings.Repeat("x", envelope.MaxEventBytes) + `"}`, "payload_too_large"},
 	} {
 		if _, err := b.tryPublish(c.subject, c.msgID, c.body); err == nil || !strings.Contains(err.Error(), c.reason) {
 			t.Errorf("%s: its producer is told %v", c.reason, err)
@@ -278,7 +284,8 @@ func TestAnInvalidEventIsOnRecordAndWedgesNothing(t *testing.T) {
 	// Without the header it is delivered, and the record says that it had none.
 	b.publishRaw("events.default.a.b", "", strings.Replace(valid, "evt-2", "evt-3", 1))
 	b.ledger.WaitFor(t, 2, ended)
-	if got := b.ledger.Where(kind(record.EventAccepted)); len(got) != 2 || got[0].NoMsgID || !got[1].NoMsgID || got[1].EventID != "evt-3" {
+	if got := b.ledger.Where(kind(record.EventAccepted)); len(got) != 2 || got[0].NoMsgID || !got[1].NoMsgID ||
+		got[1].EventID != "evt-3" {
 		t.Errorf("accepted: %+v", got)
 	}
 }
@@ -296,7 +303,11 @@ func TestAnEndpointAtItsCapGetsNoMoreAtOnceAndDelaysNobody(t *testing.T) {
 		now.Add(-1)
 	})
 	healthy := newReceiver(t, ok)
-	b.endpoint(slow, func(e *registry.Endpoint) { e.MaxInFlight, e.Timeout = 3, 20*time.Second; e.Types = []string{"slow"} })
+	b.endpoint(slow, func(e *registry.Endpoint) {
+		e.MaxInFlight, e.Timeout = 3,
+			20*time.Second
+		e.Types = []string{"slow"}
+	})
 	b.endpoint(healthy, func(e *registry.Endpoint) { e.Types = []string{"healthy"} })
 	b.fanout()
 	b.dispatcher(func(o *dispatcher.Options) { o.Concurrency = 16 })
@@ -342,7 +353,8 @@ func TestAChangeOfAnEndpointTakesEffectAtItsNextAttempt(t *testing.T) {
 
 func TestADeliveryToADisabledOrDeletedEndpointEndsWithAReason(t *testing.T) {
 	t.Parallel()
-	for state, reason := range map[registry.State]string{registry.Disabled: "endpoint_disabled", registry.Deleted: "endpoint_deleted"} {
+	for state, reason := range map[registry.State]string{registry.Disabled: "endpoint_disabled",
+		registry.Deleted: "endpoint_deleted"} {
 		t.Run(string(state), func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
@@ -352,7 +364,8 @@ func TestADeliveryToADisabledOrDeletedEndpointEndsWithAReason(t *testing.T) {
 			b.dispatcher()
 			b.publish("default", "evt-1", "order.paid", `1`)
 			r.WaitFor(t, 1)
-			_, err := b.store.Update(t.Context(), e.ID, "test", string(state), "", func(e *registry.Endpoint) error { e.State = state; return nil })
+			_, err := b.store.Update(t.Context(), e.ID, "test", string(state), "",
+				func(e *registry.Endpoint) error { e.State = state; return nil })
 			must(t, err)
 			dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter))
 			if dead[0].Reason != reason || len(r.Got()) != 1 || dead[0].Attempts != 1 {

@@ -72,7 +72,8 @@ func TestADeadlineEndsADeliveryThatWaitsForItsTurn(t *testing.T) {
 		b.publish("default", fmt.Sprintf("evt-%d", i), "order.paid", `1`)
 	}
 	for _, dead := range b.ledger.WaitFor(t, 4, kind(record.DeliveryDeadLetter)) {
-		if late := dead.At.Sub(dead.DeliverBy.Add(-10 * time.Second)); dead.Reason != "deadline_exceeded" || late < 0 || late > 8*time.Second {
+		if late := dead.At.Sub(dead.DeliverBy.Add(-10 * time.Second)); dead.Reason != "deadline_exceeded" || late < 0 ||
+			late > 8*time.Second {
 			t.Errorf("%s ended %s after its attempts had to, as %s", dead.EventID, late, dead.Reason)
 		}
 	}

@@ -32,8 +32,9 @@ type crash struct {
 
 func newCrash(b *bench, e registry.Endpoint) *crash {
 	return &crash{b: b, by: "crashed", attempt: ids.New(ids.Attempt, time.Now()), lease: -time.Second,
-		task: delivery.Delivery{EventID: "evt-1", EndpointID: e.ID, Tenant: "default", Type: "order.paid", EventSeq: 1, OwedAt: time.Now(),
-			Event: []byte(`{"id":"evt-1","type":"order.paid","timestamp":"2026-08-19T15:10:00Z","data":1}`)}}
+		task: delivery.Delivery{EventID: "evt-1", EndpointID: e.ID, Tenant: "default", Type: "order.paid", EventSeq: 1,
+			OwedAt: time.Now(),
+			Event:  []byte(`{"id":"evt-1","type":"order.paid","timestamp":"2026-08-19T15:10:00Z","data":1}`)}}
 }
 
 func (c *crash) owe() {
@@ -44,7 +45,8 @@ func (c *crash) owe() {
 // claim leaves the claim of attempt number n.
 func (c *crash) claim(n int) {
 	data, err := json.Marshal(map[string]any{"attempt_id": c.attempt, "dispatcher": c.by, "boot": "an earlier run",
-		"started_at": time.Now(), "lease_until": time.Now().Add(c.lease), "replay": c.replayed, "endpoint_revision": 1, "url": "http://x/"})
+		"started_at": time.Now(), "lease_until": time.Now().Add(c.lease), "replay": c.replayed, "endpoint_revision": 1,
+		"url": "http://x/"})
 	must(c.b.t, err)
 	_, err = c.b.js.PublishMsg(c.b.t.Context(), &nats.Msg{Subject: streams.ClaimSubject(c.task.EndpointID),
 		Header: nats.Header{nats.MsgIdHdr: {streams.AttemptID("evt-1", c.task.EndpointID, n)}}, Data: data})
@@ -53,8 +55,9 @@ func (c *crash) claim(n int) {
 
 // record leaves the attempt's record, with what was decided.
 func (c *crash) record(n int, alter func(*record.Record)) {
-	r := record.Record{ID: c.attempt, Kind: record.Attempt, At: time.Now(), Tenant: "default", EventID: "evt-1", EndpointID: c.task.EndpointID,
-		Attempt: n, StartedAt: time.Now()}
+	r := record.Record{ID: c.attempt, Kind: record.Attempt, At: time.Now(), Tenant: "default", EventID: "evt-1",
+		EndpointID: c.task.EndpointID,
+		Attempt:    n, StartedAt: time.Now()}
 	alter(&r)
 	m, err := r.Message()
 	must(c.b.t, err)
@@ -97,7 +100,8 @@ func TestADispatcherThatDiedDuringAnAttemptLeavesANumberedGap(t *testing.T) {
 	got := r.WaitFor(t, 1)
 	b.settled()
 	a := b.ledger.WaitFor(t, 2, kind(record.Attempt))
-	if a[0].ID != c.attempt || a[0].Attempt != 1 || a[0].Outcome != "unknown" || a[0].Dispatcher != "crashed" || a[0].Decision != "retry" {
+	if a[0].ID != c.attempt || a[0].Attempt != 1 || a[0].Outcome != "unknown" || a[0].Dispatcher != "crashed" ||
+		a[0].Decision != "retry" {
 		t.Errorf("the gap is %+v", a[0])
 	}
 	if len(a) != 2 || a[1].Attempt != 2 || a[1].Class != "delivered" || got[0].attempt != 2 {
@@ -152,11 +156,14 @@ func TestADispatcherThatDiedBeforeTheDeadLetterHasItOnRecordOnce(t *testing.T) {
 			c.owe()
 			c.claim(1)
 			c.record(1, func(r *record.Record) {
-				r.Outcome, r.Class, r.Decision, r.Status, r.Reason = "status_terminal", "terminal", "dead_letter", 422, "permanently_rejected"
+				r.Outcome, r.Class, r.Decision, r.Status, r.Reason = "status_terminal", "terminal", "dead_letter", 422,
+					"permanently_rejected"
 			})
 			if !before {
-				dead := record.Record{ID: record.EndID(record.DeliveryDeadLetter, "evt-1", c.task.EndpointID, ""), Kind: record.DeliveryDeadLetter,
-					At: time.Now(), Tenant: "default", EventID: "evt-1", EndpointID: c.task.EndpointID, Reason: "permanently_rejected"}
+				dead := record.Record{ID: record.EndID(record.DeliveryDeadLetter, "evt-1", c.task.EndpointID, ""),
+					Kind: record.DeliveryDeadLetter,
+					At:   time.Now(), Tenant: "default", EventID: "evt-1", EndpointID: c.task.EndpointID,
+					Reason: "permanently_rejected"}
 				m, err := dead.Message()
 				must(t, err)
 				_, err = b.js.PublishMsg(t.Context(), m)
@@ -164,7 +171,8 @@ func TestADispatcherThatDiedBeforeTheDeadLetterHasItOnRecordOnce(t *testing.T) {
 			}
 			b.dispatcher()
 			b.settled()
-			if dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter)); len(dead) != 1 || dead[0].Reason != "permanently_rejected" || len(r.Got()) != 0 {
+			if dead := b.ledger.WaitFor(t, 1, kind(record.DeliveryDeadLetter)); len(dead) != 1 ||
+				dead[0].Reason != "permanently_rejected" || len(r.Got()) != 0 {
 				t.Errorf("%d dead letters, %d requests", len(dead), len(r.Got()))
 			}
 		})
@@ -363,7 +371,8 @@ func TestAServerThatRestartsWedgesNobody(t *testing.T) {
 		id, deadline := fmt.Sprintf("after-%d", i), time.Now().Add(patience)
 		for {
 			_, err := b.js.Publish(t.Context(), "events.default.order.paid",
-				fmt.Appendf(nil, `{"id":%q,"type":"order.paid","timestamp":"2026-08-19T15:10:00Z","data":1}`, id), jetstream.WithMsgID(id))
+				fmt.Appendf(nil, `{"id":%q,"type":"order.paid","timestamp":"2026-08-19T15:10:00Z","data":1}`, id),
+				jetstream.WithMsgID(id))
 			if err == nil {
 				break
 			} else if time.Now().After(deadline) {

@@ -29,13 +29,15 @@ func TestASecondContentUnderAnIDIsRejectedOnRecord(t *testing.T) {
 	const second = `{"id":"same","type":"order.paid","timestamp":"2026-08-19T15:10:00.000Z","data":{"a":2}}`
 	// Also without the header, and again.
 	for range 2 {
-		if _, err := b.tryPublish("events.default.order.paid", "", second); err == nil || !strings.Contains(err.Error(), "id_in_use") {
+		if _, err := b.tryPublish("events.default.order.paid", "", second); err == nil ||
+			!strings.Contains(err.Error(), "id_in_use") {
 			t.Errorf("its producer is told %v", err)
 		}
 	}
 	rejected := b.ledger.WaitFor(t, 1, kind(record.EventRejected))[0]
 	digest := envelope.DigestHex([]byte(`{"a":2}`))
-	if rejected.Reason != "id_in_use" || rejected.EventID != "same" || rejected.DataDigest != digest || rejected.EventType != "order.paid" {
+	if rejected.Reason != "id_in_use" || rejected.EventID != "same" || rejected.DataDigest != digest ||
+		rejected.EventType != "order.paid" {
 		t.Errorf("on record: %+v", rejected)
 	}
 	if d := b.asked(rejected.ID); d.Reason != "id_in_use" {
@@ -45,7 +47,8 @@ func TestASecondContentUnderAnIDIsRejectedOnRecord(t *testing.T) {
 	must(t, err)
 	var got fanout.Rejection
 	must(t, json.Unmarshal(m.Data, &got))
-	want := fanout.Rejection{ID: "same", Tenant: "default", Type: "order.paid", Reason: "id_in_use", Detail: rejected.Detail, Field: "id",
+	want := fanout.Rejection{ID: "same", Tenant: "default", Type: "order.paid", Reason: "id_in_use",
+		Detail: rejected.Detail, Field: "id",
 		Digest: digest, Seq: rejected.EventSeq, Subject: "events.default.order.paid"}
 	if got != want {
 		t.Errorf("announced %+v, want %+v", got, want)
@@ -70,8 +73,10 @@ func TestPoisonedHeadersInTheStreamReachNoReceiver(t *testing.T) {
 	states := []string{"a\x01b", "a=" + strings.Repeat("x", 60_000)}
 	for i, state := range states {
 		id := string(rune('a' + i))
-		_, err := b.js.PublishMsg(t.Context(), &nats.Msg{Subject: streams.IngestSubject("events.default.a"), Header: nats.Header{
-			jetstream.MsgIDHeader: {id}, "traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, "tracestate": {state}},
+		_, err := b.js.PublishMsg(t.Context(), &nats.Msg{Subject: streams.IngestSubject("events.default.a"),
+			Header: nats.Header{
+				jetstream.MsgIDHeader: {id}, "traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+				"tracestate": {state}},
 			Data: []byte(`{"id":"` + id + `","type":"a","timestamp":"2026-08-19T15:10:00Z","data":1}`)})
 		must(t, err)
 	}

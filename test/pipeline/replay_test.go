@@ -18,8 +18,9 @@ import (
 // ask publishes a replay as control does.
 func (b *bench) ask(seq uint64, event string, targets ...replay.Target) replay.Request {
 	b.t.Helper()
-	req := replay.Request{ID: ids.New(ids.Replay, time.Now()), Tenant: "default", EventID: event, EventSeq: seq, Targets: targets,
-		Actor: "ann@ward", Reason: "the receiver lost its database", RequestedAt: time.Now().UTC()}
+	req := replay.Request{ID: ids.New(ids.Replay, time.Now()), Tenant: "default", EventID: event, EventSeq: seq,
+		Targets: targets,
+		Actor:   "ann@ward", Reason: "the receiver lost its database", RequestedAt: time.Now().UTC()}
 	data, err := req.Encode()
 	must(b.t, err)
 	_, err = b.js.Publish(b.t.Context(), streams.ReplaySubject("default"), data, jetstream.WithMsgID(req.ID))
@@ -43,11 +44,17 @@ func TestAReplayKeepsTheIdGoesOnCountingAndIsOnRecord(t *testing.T) {
 		if got.id != "evt-1" || got.attempt != n || got.badSig != nil {
 			t.Errorf("replay %d: id %s, attempt %d, signature %v", n-1, got.id, got.attempt, got.badSig)
 		}
-		asked := b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Kind == record.ReplayRequested && r.ReplayID == req.ID })
+		asked := b.ledger.WaitFor(t, 1, func(r record.Record) bool {
+			return r.Kind == record.ReplayRequested &&
+				r.ReplayID == req.ID
+		})
 		if asked[0].Actor != "ann@ward" || asked[0].Reason != req.Reason || asked[0].EndpointID != e.ID {
 			t.Errorf("on record: %+v", asked[0])
 		}
-		b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Kind == record.Attempt && r.ReplayID == req.ID && r.Attempt == n })
+		b.ledger.WaitFor(t, 1, func(r record.Record) bool {
+			return r.Kind == record.Attempt && r.ReplayID == req.ID &&
+				r.Attempt == n
+		})
 	}
 }
 
@@ -59,7 +66,8 @@ func TestAReplayThatCannotBeCarriedOutEndsWithAReason(t *testing.T) {
 	stranger := b.endpoint(r, func(e *registry.Endpoint) { e.Tenant = "another" })
 	paused := b.endpoint(r, func(e *registry.Endpoint) { e.Types = []string{"other"} })
 	change := func(id string, s registry.State) {
-		_, err := b.store.Update(t.Context(), id, "test", string(s), "", func(e *registry.Endpoint) error { e.State = s; return nil })
+		_, err := b.store.Update(t.Context(), id, "test", string(s), "",
+			func(e *registry.Endpoint) error { e.State = s; return nil })
 		must(t, err)
 	}
 	b.fanout()
@@ -74,11 +82,15 @@ func TestAReplayThatCannotBeCarriedOutEndsWithAReason(t *testing.T) {
 		{"the endpoint was deleted", "endpoint_deleted", gone.ID, ack.Sequence, func() { change(gone.ID, registry.Deleted) }},
 		{"the endpoint is another tenant's", "endpoint_deleted", stranger.ID, ack.Sequence, func() {}},
 		{"the event has expired", "event_expired", paused.ID, 99, func() {}},
-		{"the endpoint is disabled", "endpoint_disabled", paused.ID, ack.Sequence, func() { change(paused.ID, registry.Disabled) }},
+		{"the endpoint is disabled", "endpoint_disabled", paused.ID, ack.Sequence,
+			func() { change(paused.ID, registry.Disabled) }},
 	} {
 		c.before()
 		req := b.ask(c.seq, "evt-1", replay.Target{EndpointID: c.endpoint})
-		got := b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Kind == record.DeliveryCancelled && r.ReplayID == req.ID })
+		got := b.ledger.WaitFor(t, 1, func(r record.Record) bool {
+			return r.Kind == record.DeliveryCancelled &&
+				r.ReplayID == req.ID
+		})
 		if got[0].Reason != c.reason || got[0].Detail == "" {
 			t.Errorf("%s: cancelled with %q, %q", c.name, got[0].Reason, got[0].Detail)
 		}
@@ -106,7 +118,8 @@ func TestATestEventGoesToItsEndpointAlone(t *testing.T) {
 		must(t, err)
 	}
 	tested.WaitFor(t, 1)
-	if got := b.ledger.WaitFor(t, 1, kind(record.EventUnmatched)); got[0].EventID != "evt-1" || got[0].Reason != "endpoint_unknown" {
+	if got := b.ledger.WaitFor(t, 1, kind(record.EventUnmatched)); got[0].EventID != "evt-1" ||
+		got[0].Reason != "endpoint_unknown" {
 		t.Errorf("the test of another tenant's endpoint: %+v", got[0])
 	}
 	b.settled()

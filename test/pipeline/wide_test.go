@@ -29,7 +29,8 @@ func (b *bench) many(tenant string, n int) []string {
 		all = append(all, e.ID)
 		raw, err := json.Marshal(e)
 		must(b.t, err)
-		f, err := js.PublishMsgAsync(&nats.Msg{Subject: "$KV." + streams.EndpointsBucket + "." + e.ID, Data: raw}, jetstream.WithStallWait(patience))
+		f, err := js.PublishMsgAsync(&nats.Msg{Subject: "$KV." + streams.EndpointsBucket + "." + e.ID, Data: raw},
+			jetstream.WithStallWait(patience))
 		must(b.t, err)
 		futures = append(futures, f)
 	}
@@ -55,7 +56,10 @@ func (b *bench) checkOwed(event string, ids []string) {
 		return err == nil && info.State.Msgs == uint64(len(ids))
 	})
 	// The records were stored before.
-	owed := b.ledger.WaitFor(b.t, len(ids), func(r record.Record) bool { return r.Kind == record.DeliveryOwed && r.EventID == event })
+	owed := b.ledger.WaitFor(b.t, len(ids), func(r record.Record) bool {
+		return r.Kind == record.DeliveryOwed &&
+			r.EventID == event
+	})
 	var got []string
 	for _, r := range owed {
 		got = append(got, r.EndpointID)
@@ -96,7 +100,8 @@ func TestAnEventForFiftyThousandEndpointsIsOwedToEachOnce(t *testing.T) {
 	b.publish("wide", "evt-wide", "order.paid", `{"a":1}`)
 	b.checkOwed("evt-wide", ids)
 	accepted := b.ledger.Where(kind(record.EventAccepted))
-	if len(accepted) != 1 || accepted[0].Endpoints != len(ids) || len(accepted[0].EndpointIDs) != 0 || len(accepted[0].EndpointsAt) != 50 {
+	if len(accepted) != 1 || accepted[0].Endpoints != len(ids) || len(accepted[0].EndpointIDs) != 0 ||
+		len(accepted[0].EndpointsAt) != 50 {
 		t.Fatalf("%d are accepted: %+v", len(accepted), accepted)
 	}
 	var listed []string
@@ -155,5 +160,9 @@ func (b *bench) restartForgetful() {
 	b.t.Helper()
 	b.server.Kill()
 	b.server.Restart()
-	b.eventually("the server answers", func() bool { _, err := b.js.Stream(b.t.Context(), streams.Deliveries); return err == nil })
+	b.eventually("the server answers", func() bool {
+		_,
+			err := b.js.Stream(b.t.Context(), streams.Deliveries)
+		return err == nil
+	})
 }

@@ -30,7 +30,8 @@ type Pair struct{ Cert, Key string }
 func NewCA(t testing.TB, name string) *CA {
 	t.Helper()
 	ca := &CA{t: t, key: newECDSA(t)}
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(10, 0, 0)}
 	ca.Cert = sign(t, template, template, &ca.key.PublicKey, ca.key)
 	ca.PEM = certificatePEM(ca.Cert)
@@ -67,8 +68,10 @@ func (p Pair) TLS(t testing.TB) tls.Certificate {
 func (ca *CA) issue(name string, use x509.ExtKeyUsage, until time.Time) Pair {
 	ca.t.Helper()
 	key := newECDSA(ca.t)
-	cert := sign(ca.t, &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{use}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
+	cert := sign(ca.t, &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:  pkix.Name{CommonName: name},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{use},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
 		NotBefore: time.Now().AddDate(-1, 0, 0), NotAfter: until}, ca.Cert, &key.PublicKey, ca.key)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -86,7 +89,8 @@ func newECDSA(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-func sign(t testing.TB, template, parent *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) *x509.Certificate {
+func sign(t testing.TB, template, parent *x509.Certificate, public *ecdsa.PublicKey,
+	key *ecdsa.PrivateKey) *x509.Certificate {
 	t.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
 	if err != nil {

@@ -31,7 +31,8 @@ func TestTestsOfABinaryShareAnEngineAndNotADatabase(t *testing.T) {
 			t.Error(err)
 		}
 		var current string
-		if err := conn.QueryRow(context.Background(), "SELECT currentDatabase()").Scan(&current); err != nil || current != db.Name {
+		if err := conn.QueryRow(context.Background(), "SELECT currentDatabase()").Scan(&current); err != nil ||
+			current != db.Name {
 			t.Errorf("connected to %q, want %q (%v)", current, db.Name, err)
 		}
 	}

@@ -35,14 +35,16 @@ func NATSCluster(t testing.TB) *Cluster {
 	for i, route := range routes {
 		name := fmt.Sprintf("n%d", i+1)
 		s := &Server{t: t, Dir: filepath.Join(dir, name),
-			more: []string{"-server_name", name, "-cluster_name", "test", "-cluster", route, "-routes", strings.Join(routes, ",")}}
+			more: []string{"-server_name", name, "-cluster_name", "test", "-cluster", route, "-routes",
+				strings.Join(routes, ",")}}
 		t.Cleanup(s.end)
 		s.start("-1")
 		c.Servers = append(c.Servers, s)
 	}
 	js := c.JetStream()
 	// Until a leader of all is elected, requests get no answer at all.
-	c.until("a leader is elected", 2*time.Second, func(ctx context.Context) error { _, err := js.AccountInfo(ctx); return err })
+	c.until("a leader is elected", 2*time.Second,
+		func(ctx context.Context) error { _, err := js.AccountInfo(ctx); return err })
 	c.until("the streams are applied", startTimeout, func(ctx context.Context) error {
 		_, err := streams.Apply(ctx, js, streams.Options{Partitions: 1, Replicas: 3})
 		return err
@@ -80,7 +82,8 @@ func (c *Cluster) URL() string {
 // Connect opens a connection to whichever server answers, closed with the test.
 func (c *Cluster) Connect() *nats.Conn {
 	c.t.Helper()
-	nc, err := nats.Connect(c.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.RetryOnFailedConnect(true),
+	nc, err := nats.Connect(c.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
+		nats.RetryOnFailedConnect(true),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		c.t.Fatalf("connecting to %s: %v", c.URL(), err)

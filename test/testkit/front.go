@@ -12,7 +12,8 @@ import (
 // returns once it listens. It ends with the test.
 func (s *Server) Front() *Running {
 	s.t.Helper()
-	stage, err := ingest.New(ingest.Options{NC: s.Connect(), Metrics: prometheus.NewRegistry(), DrainTimeout: 5 * time.Second})
+	stage, err := ingest.New(ingest.Options{NC: s.Connect(), Metrics: prometheus.NewRegistry(),
+		DrainTimeout: 5 * time.Second})
 	if err != nil {
 		s.t.Fatal(err)
 	}

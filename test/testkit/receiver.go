@@ -24,7 +24,8 @@ type Receiver[T any] struct {
 // NewReceiver starts one, which ends with the test. read makes a T of a request;
 // unsigned says why its signature does not verify. It counts as received before
 // it is answered.
-func NewReceiver[T any](t testing.TB, read func(r *http.Request, body []byte, unsigned error) T, answer func(http.ResponseWriter, T)) *Receiver[T] {
+func NewReceiver[T any](t testing.TB, read func(r *http.Request, body []byte, unsigned error) T,
+	answer func(http.ResponseWriter, T)) *Receiver[T] {
 	t.Helper()
 	key, err := envelope.GenerateHMAC(rand.Reader)
 	if err != nil {

@@ -50,7 +50,8 @@ func NewSMTP(t testing.TB, identity Pair, alter func(*SMTP)) *SMTP {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &SMTP{t: t, l: l, tls: &tls.Config{Certificates: []tls.Certificate{identity.TLS(t)}, MinVersion: tls.VersionTLS12}, StartTLS: true, Auth: true,
+	s := &SMTP{t: t, l: l, tls: &tls.Config{Certificates: []tls.Certificate{identity.TLS(t)},
+		MinVersion: tls.VersionTLS12}, StartTLS: true, Auth: true,
 		User: "waybill", Password: "correct horse", Reply: func(string) string { return "" }, arrived: make(chan struct{})}
 	if alter != nil {
 		alter(s)

@@ -29,7 +29,8 @@ func (s *system) checkAudit(t *testing.T, h invariants.History) {
 	seen := map[made][]invariants.Request{}
 	arrived := map[[2]string]uint64{}
 	for _, r := range h.Requests {
-		seen[made{r.EventID, r.EndpointID, int64(r.Attempt)}] = append(seen[made{r.EventID, r.EndpointID, int64(r.Attempt)}], r)
+		seen[made{r.EventID, r.EndpointID, int64(r.Attempt)}] = append(seen[made{r.EventID, r.EndpointID, int64(r.Attempt)}],
+			r)
 		arrived[[2]string{r.EventID, r.EndpointID}]++
 	}
 	s.checkAttempts(ctx, t, seen)
@@ -78,7 +79,8 @@ func (s *system) checkDuplicates(ctx context.Context, t *testing.T, arrived map[
 	for _, r := range rows {
 		may[[2]string{r.EventID, r.EndpointID}] = r
 		if len(r.Repeats) != int(r.Requests)-1 {
-			t.Errorf("audit duplicates: %s to %s: %d requests, and reasons for %d", r.EventID, r.EndpointID, r.Requests, len(r.Repeats))
+			t.Errorf("audit duplicates: %s to %s: %d requests, and reasons for %d", r.EventID, r.EndpointID, r.Requests,
+				len(r.Repeats))
 		}
 	}
 	for of, n := range arrived {
@@ -103,7 +105,8 @@ func (s *system) checkIntegrity(ctx context.Context, t *testing.T, seen map[made
 			}
 			compared++
 			if r.PayloadDigest != q.Digest {
-				t.Errorf("audit integrity: %s to %s, attempt %d: on record %s, received %s", r.EventID, r.EndpointID, r.Number, r.PayloadDigest, q.Digest)
+				t.Errorf("audit integrity: %s to %s, attempt %d: on record %s, received %s", r.EventID, r.EndpointID, r.Number,
+					r.PayloadDigest, q.Digest)
 			}
 		}
 	}
@@ -184,11 +187,13 @@ func (s *system) checkCompleteness(ctx context.Context, t *testing.T, h invarian
 	// Under a contested id one stands, and each other one is rejected: as often as it was published.
 	contested := uint64(0)
 	for _, row := range h.Ledger {
-		if r := row.Record; strings.HasPrefix(r.EventID, rivalPrefix) && strings.HasPrefix(string(r.Kind), "event.") && r.Kind != record.EventDuplicate {
+		if r := row.Record; strings.HasPrefix(r.EventID, rivalPrefix) && strings.HasPrefix(string(r.Kind), "event.") &&
+			r.Kind != record.EventDuplicate {
 			contested++
 		}
 	}
 	if n := events.Accepted + events.Unmatched + events.Rejected; n != uint64(len(h.Published))+contested {
-		t.Errorf("audit completeness: %+v, and producers were told of %d, and contended for ids with %d", events, len(h.Published), contested)
+		t.Errorf("audit completeness: %+v, and producers were told of %d, and contended for ids with %d", events,
+			len(h.Published), contested)
 	}
 }

@@ -70,7 +70,8 @@ func proxyHurt(name string, p *proxy) hurt {
 }
 
 func receiverHurt(r *receiver) hurt {
-	return hurt{"receiver " + r.name, "away", 2, between(200*time.Millisecond, 3*time.Second), func() func() { r.down(); return r.up }}
+	return hurt{"receiver " + r.name, "away", 2, between(200*time.Millisecond, 3*time.Second),
+		func() func() { r.down(); return r.up }}
 }
 
 // chaos hurts one part after the other, several at a time but each only in one
@@ -144,7 +145,8 @@ func (c *chaos) begin(h hurt, lasts time.Duration) bool {
 	}
 	c.busy[h.victim] = true
 	c.counts[h.how]++
-	c.log = append(c.log, fmt.Sprintf("%s  %s: %s, for %s", time.Now().UTC().Format("15:04:05.000"), h.victim, h.how, lasts.Round(time.Millisecond)))
+	c.log = append(c.log, fmt.Sprintf("%s  %s: %s, for %s", time.Now().UTC().Format("15:04:05.000"), h.victim, h.how,
+		lasts.Round(time.Millisecond)))
 	return true
 }
 

@@ -27,11 +27,13 @@ func TestAFrozenDispatcherThatGoesOnMakesNoSecondRequest(t *testing.T) {
 		<-release
 		return answer("422 Unprocessable Content")(c)
 	}))
-	s.endpoint(r, control.EndpointSpec{Types: []string{">"}, MaxInFlight: events, Timeout: control.Duration(3 * time.Second), Policy: quick()})
+	s.endpoint(r, control.EndpointSpec{Types: []string{">"}, MaxInFlight: events,
+		Timeout: control.Duration(3 * time.Second), Policy: quick()})
 	l := newLoad(s, nil)
 	for n := range events {
 		id := fmt.Sprintf("evt-%d", n)
-		_, err := s.js.Publish(t.Context(), streams.EventSubject(tenant, "pay.captured"), envelopeOf(id, "pay.captured", n), jetstream.WithMsgID(id))
+		_, err := s.js.Publish(t.Context(), streams.EventSubject(tenant, "pay.captured"), envelopeOf(id, "pay.captured", n),
+			jetstream.WithMsgID(id))
 		must(t, err)
 		l.acknowledged(invariants.Published{ID: id, Owed: []string{r.endpoint}})
 	}

@@ -38,14 +38,16 @@ func (s *system) people(t *testing.T) (*testkit.SMTP, *desk) {
 	must(t, os.WriteFile(caFile, []byte(ca.PEM), 0o600))
 	for _, name := range []string{"escalator", "watchdog"} {
 		address := "127.0.0.1:" + freePort(t)
-		s.programs = append(s.programs, startProgram(t, s.dir, name, name, "--nats-url", s.natsURL, "--http", address, "--name", name, "--egress-allow", loopback,
+		s.programs = append(s.programs, startProgram(t, s.dir, name, name, "--nats-url", s.natsURL, "--http", address,
+			"--name", name, "--egress-allow", loopback,
 			"--secrets-key-file", s.keyFile, "--ca-file", caFile, "--partitions", fmt.Sprint(partitions)))
 		s.health = append(s.health, address)
 	}
 	s.ready()
 	box, d := testkit.NewSMTP(t, ca.Server(time.Now().Add(time.Hour)), nil), newDesk(t)
 	for _, c := range []control.ChannelSpec{
-		{Name: "mail", Kind: channel.Email, Host: "localhost", Port: box.Port(), Username: box.User, Secret: box.Password, From: "waybill@example.com", To: []string{"oncall@example.com"}},
+		{Name: "mail", Kind: channel.Email, Host: "localhost", Port: box.Port(), Username: box.User, Secret: box.Password,
+			From: "waybill@example.com", To: []string{"oncall@example.com"}},
 		{Name: "desk", Kind: channel.Webhook, URL: d.URL},
 	} {
 		made, err := s.control.CreateChannel(t.Context(), c, "torture")
@@ -171,9 +173,11 @@ func TestPeopleAreToldBeforeTheDeadlineThoughEveryDispatcherIsStopped(t *testing
 // its deadline, and that the ledger says so: by the watchdog where it is alone.
 func (s *system) toldInTime(t *testing.T, box *testkit.SMTP, d *desk, r *receiver, event string, alone bool) {
 	t.Helper()
-	_, err := s.js.Publish(t.Context(), streams.EventSubject(tenant, "lab_result.critical"), envelopeOf(event, "lab_result.critical", 1), jetstream.WithMsgID(event))
+	_, err := s.js.Publish(t.Context(), streams.EventSubject(tenant, "lab_result.critical"),
+		envelopeOf(event, "lab_result.critical", 1), jetstream.WithMsgID(event))
 	must(t, err)
-	mail := box.WaitFor(t, patience, "a mail about "+event, func(m testkit.Mail) bool { return strings.Contains(m.Body, event) })
+	mail := box.WaitFor(t, patience, "a mail about "+event,
+		func(m testkit.Mail) bool { return strings.Contains(m.Body, event) })
 	call := d.about(t, event)
 	var by time.Time
 	tellers := map[string]bool{}

@@ -65,7 +65,8 @@ var eventTypes = []string{"pay.captured", "pay.refunded", "order.placed", "order
 // and again under its id, until it is acknowledged.
 func (l *load) produceNATS(ctx context.Context, t *testing.T, name string, every time.Duration, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
-	nc, err := nats.Connect("nats://"+l.s.producers.addr(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
+	nc, err := nats.Connect("nats://"+l.s.producers.addr(), nats.MaxReconnects(-1),
+		nats.ReconnectWait(50*time.Millisecond),
 		nats.RetryOnFailedConnect(true), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		t.Error(err)
@@ -143,7 +144,8 @@ func (l *load) produceHTTP(ctx context.Context, t *testing.T, name string, every
 		p := invariants.Published{ID: id, Owed: l.owed(eventType)}
 		refused := false
 		l.untilStored(func() error {
-			req, err := http.NewRequest(http.MethodPost, "http://"+l.s.http+"/v1/events?tenant="+tenant, bytes.NewReader(envelopeOf(id, eventType, n)))
+			req, err := http.NewRequest(http.MethodPost, "http://"+l.s.http+"/v1/events?tenant="+tenant,
+				bytes.NewReader(envelopeOf(id, eventType, n)))
 			if err != nil {
 				return err
 			}
@@ -222,7 +224,8 @@ func (l *load) operate(ctx context.Context, seed uint64, toggled, moved *receive
 		switch r.IntN(4) {
 		case 0:
 			if off = !off; off {
-				_, err = l.s.control.DisableEndpoint(once, toggled.endpoint, control.Stop{Reason: "maintenance", EndPending: true}, "torture")
+				_, err = l.s.control.DisableEndpoint(once, toggled.endpoint, control.Stop{Reason: "maintenance", EndPending: true},
+					"torture")
 			} else {
 				_, err = l.s.control.EnableEndpoint(once, toggled.endpoint, "torture", "")
 			}

@@ -111,7 +111,8 @@ func TestAReceiverWrittenInNodeTakesAnEventOnceAlthoughItComesThreeTimes(t *test
 	made, err := s.control.CreateEndpoint(t.Context(), control.EndpointSpec{URL: url, Types: []string{">"}, Secret: secret,
 		Timeout: control.Duration(10 * time.Second), Policy: quick()}, "torture")
 	must(t, err)
-	_, err = s.js.Publish(t.Context(), streams.EventSubject(tenant, "pay.captured"), envelopeOf("evt-1", "pay.captured", 1), jetstream.WithMsgID("evt-1"))
+	_, err = s.js.Publish(t.Context(), streams.EventSubject(tenant, "pay.captured"),
+		envelopeOf("evt-1", "pay.captured", 1), jetstream.WithMsgID("evt-1"))
 	must(t, err)
 
 	var digests []string
@@ -126,7 +127,8 @@ func TestAReceiverWrittenInNodeTakesAnEventOnceAlthoughItComesThreeTimes(t *test
 	expect("accepted", 1)
 	expect("duplicate", 2)
 	s.rest()
-	replay := exec.Command(filepath.Join(bin, "waybill"), "replay", "event", "evt-1", "--reason", "ticket 4711", "--data", filepath.Join(s.dir, "data"))
+	replay := exec.Command(filepath.Join(bin, "waybill"), "replay", "event", "evt-1", "--reason", "ticket 4711", "--data",
+		filepath.Join(s.dir, "data"))
 	if out, err := replay.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -58,6 +58,7 @@ func TestClickHouseIsAwayForAMinuteUnderLoad(t *testing.T) {
 	if during < len(h.Requests)*9/10 || stored < during*9/10 {
 		t.Errorf("%d of %d requests came during the outage, %d are on record", during, len(h.Requests), stored)
 	}
-	t.Logf("%d events and %d requests in %s without ClickHouse, %d records; caught up %s after its return", len(h.Published), during,
+	t.Logf("%d events and %d requests in %s without ClickHouse, %d records; caught up %s after its return",
+		len(h.Published), during,
 		backAt.Sub(began).Round(time.Second), len(h.Ledger), time.Since(backAt).Round(100*time.Millisecond))
 }

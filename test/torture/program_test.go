@@ -39,7 +39,8 @@ type program struct {
 
 func startProgram(t *testing.T, dir, name, binary string, args ...string) *program {
 	t.Helper()
-	p := &program{t: t, name: name, args: append([]string{filepath.Join(bin, binary)}, args...), log: filepath.Join(dir, name+".log")}
+	p := &program{t: t, name: name, args: append([]string{filepath.Join(bin, binary)}, args...),
+		log: filepath.Join(dir, name+".log")}
 	t.Cleanup(p.bury)
 	p.start()
 	return p

@@ -41,11 +41,13 @@ func (s *system) checkProofs(t *testing.T, h invariants.History) {
 	rnd := rand.New(rand.NewPCG(*options.seed, 99))
 	for range min(provenEvents, len(ids)) {
 		id, file := ids[rnd.IntN(len(ids))], filepath.Join(t.TempDir(), "evidence.json")
-		if out, err := command(t, append([]string{"evidence", "export", id, "--tenant", tenant, "--out", file}, s.where...)...); err != nil {
+		if out, err := command(t, append([]string{"evidence", "export", id, "--tenant", tenant, "--out", file},
+			s.where...)...); err != nil {
 			t.Errorf("evidence of %s: %v\n%s", id, err, out)
 			continue
 		}
-		if out, err := command(t, "evidence", "verify", file, "--key", key, "-o", "json"); err != nil || !strings.Contains(out, `"proven": true`) {
+		if out, err := command(t, "evidence", "verify", file, "--key", key, "-o", "json"); err != nil ||
+			!strings.Contains(out, `"proven": true`) {
 			t.Errorf("evidence of %s: %v\n%s", id, err, out)
 		}
 	}
@@ -55,7 +57,8 @@ func (s *system) checkProofs(t *testing.T, h invariants.History) {
 	if e := json.Unmarshal([]byte(out), &r); e != nil || err != nil || !r.Good {
 		t.Fatalf("ledger verify: %v %v\n%s", err, e, out)
 	}
-	if r.Ledger < uint64(len(h.Ledger)) || r.Checkpoints.Agreed == 0 || r.Checkpoints.Agreed != r.Checkpoints.Signed || r.Stream == nil || r.Stream.Compared == 0 || r.Last == nil {
+	if r.Ledger < uint64(len(h.Ledger)) || r.Checkpoints.Agreed == 0 || r.Checkpoints.Agreed != r.Checkpoints.Signed ||
+		r.Stream == nil || r.Stream.Compared == 0 || r.Last == nil {
 		t.Errorf("ledger verify shows less than it could: %s", out)
 	}
 }

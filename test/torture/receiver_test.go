@@ -70,7 +70,8 @@ func newReceiver(t *testing.T, log *requestLog, name string, behave behaviour) *
 	t.Helper()
 	key, err := envelope.GenerateHMAC(rand.Reader)
 	must(t, err)
-	r := &receiver{t: t, name: name, secret: key.Reveal(), behave: behave, log: log, conns: map[net.Conn]struct{}{}, addr: "127.0.0.1:0"}
+	r := &receiver{t: t, name: name, secret: key.Reveal(), behave: behave, log: log, conns: map[net.Conn]struct{}{},
+		addr: "127.0.0.1:0"}
 	r.verifier, err = envelope.NewVerifier(r.secret)
 	must(t, err)
 	r.up()
@@ -155,8 +156,11 @@ func (r *receiver) note(at time.Time, req *http.Request, body []byte) invariants
 	r.mu.Lock()
 	endpoint := r.endpoint
 	r.mu.Unlock()
-	got := invariants.Request{EndpointID: endpoint, EventID: req.Header.Get("webhook-id"), BodyID: head.ID, Attempt: head.Attempt,
-		Digest: envelope.DigestHex(body), Content: fmt.Sprint(head.Type, " ", head.Timestamp, " ", string(head.Data)), At: at, Signature: err, Answer: r.name}
+	got := invariants.Request{EndpointID: endpoint, EventID: req.Header.Get("webhook-id"), BodyID: head.ID,
+		Attempt: head.Attempt,
+		Digest:  envelope.DigestHex(body), Content: fmt.Sprint(head.Type, " ", head.Timestamp, " ", string(head.Data)),
+		At:        at,
+		Signature: err, Answer: r.name}
 	r.log.add(got)
 	return got
 }

@@ -24,7 +24,8 @@ func (s *system) rest() {
 	s.t.Helper()
 	s.ready()
 	eventually(s.t, patience, "everything at rest", func(ctx context.Context) error {
-		for _, at := range [][2]string{{streams.Events, streams.FanoutConsumer}, {streams.EndpointsStream, streams.RecorderConsumer}} {
+		for _, at := range [][2]string{{streams.Events, streams.FanoutConsumer},
+			{streams.EndpointsStream, streams.RecorderConsumer}} {
 			c, err := s.js.Consumer(ctx, at[0], at[1])
 			if err != nil {
 				return err
@@ -69,10 +70,12 @@ func (s *system) oneLeft(ctx context.Context, name string) string {
 	if err != nil {
 		return ""
 	}
-	text := fmt.Sprintf("; now is %s; %d on %s, stored at %s, says %v", time.Now().UTC().Format(time.RFC3339Nano), m.Sequence, m.Subject,
+	text := fmt.Sprintf("; now is %s; %d on %s, stored at %s, says %v", time.Now().UTC().Format(time.RFC3339Nano),
+		m.Sequence, m.Subject,
 		m.Time.UTC().Format(time.RFC3339Nano), m.Header)
 	for c := range stream.ListConsumers(ctx).Info() {
-		text += fmt.Sprintf("; %s: %d not taken, %d in hand, %d of them again, %d waiting pulls, delivered %+v, acknowledged %+v",
+		text += fmt.Sprintf("; %s: %d not taken, %d in hand, %d of them again, %d waiting pulls, delivered %+v, "+
+			"acknowledged %+v",
 			c.Name, c.NumPending, c.NumAckPending, c.NumRedelivered, c.NumWaiting, c.Delivered, c.AckFloor)
 	}
 	return text

@@ -27,7 +27,8 @@ const rivalPrefix = "rival-"
 // HTTP, over NATS, and past every door into EVENTS, as two ingests do that take an
 // id at the same moment; and again under the same id in another tenant.
 func (l *load) contend(ctx context.Context, t *testing.T, every time.Duration) {
-	nc, err := nats.Connect("nats://"+l.s.producers.addr(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
+	nc, err := nats.Connect("nats://"+l.s.producers.addr(), nats.MaxReconnects(-1),
+		nats.ReconnectWait(50*time.Millisecond),
 		nats.RetryOnFailedConnect(true), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		t.Error(err)
@@ -51,7 +52,8 @@ func (l *load) contend(ctx context.Context, t *testing.T, every time.Duration) {
 		}
 		all.Wait()
 		l.mu.Lock()
-		l.contested = append(l.contested, invariants.Contested{Tenant: tenant, ID: id}, invariants.Contested{Tenant: rivalTenant, ID: id})
+		l.contested = append(l.contested, invariants.Contested{Tenant: tenant, ID: id},
+			invariants.Contested{Tenant: rivalTenant, ID: id})
 		l.mu.Unlock()
 	}
 }

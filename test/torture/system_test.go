@@ -71,8 +71,10 @@ func allInOne(t *testing.T, sync string) *system {
 	address := func() string { return "127.0.0.1:" + freePort(t) }
 	natsAddr, native := address(), address()
 	s.http, s.natsURL, s.dsn = address(), "nats://"+natsAddr, "clickhouse://default@"+native+"/"+ledger.DefaultDatabase
-	up := startProgram(t, dir, "up", "waybill", "up", "--data", filepath.Join(dir, "data"), "--http", s.http, "--nats", natsAddr,
-		"--clickhouse-native", native, "--clickhouse-http", address(), "--sync", sync, "--egress-allow", loopback, "--secrets-key-file", s.keyFile,
+	up := startProgram(t, dir, "up", "waybill", "up", "--data", filepath.Join(dir, "data"), "--http", s.http, "--nats",
+		natsAddr,
+		"--clickhouse-native", native, "--clickhouse-http", address(), "--sync", sync, "--egress-allow", loopback,
+		"--secrets-key-file", s.keyFile,
 		"--partitions", fmt.Sprint(partitions), "--log-format", "json")
 	s.programs, s.health = []*program{up}, []string{s.http}
 	s.where = []string{"--data", filepath.Join(dir, "data")}
@@ -100,7 +102,8 @@ func (s *system) makeKeys() {
 func separate(t *testing.T) *system {
 	t.Helper()
 	dir := workspace(t)
-	s := &system{t: t, dir: dir, nats: testkit.BareNATS(t), engine: startEngine(t, filepath.Join(dir, "clickhouse")), keyFile: filepath.Join(dir, "secrets.key")}
+	s := &system{t: t, dir: dir, nats: testkit.BareNATS(t), engine: startEngine(t, filepath.Join(dir, "clickhouse")),
+		keyFile: filepath.Join(dir, "secrets.key")}
 	s.makeKeys()
 	s.nats.Apply(streams.Options{Partitions: partitions})
 	s.natsURL, s.dsn = s.nats.URL, s.engine.get().DSN("", ledger.DefaultDatabase)
@@ -127,8 +130,9 @@ func separate(t *testing.T) *system {
 			if stage.binary == "dispatcher" {
 				stage.args = []string{"--egress-allow", loopback, "--name", name, "--secrets-key-file", s.keyFile}
 			}
-			p := startProgram(t, dir, name, stage.binary, append([]string{"--nats-url", "nats://" + way.addr(), "--http", address,
-				"--partitions", fmt.Sprint(partitions), "--drain-timeout", "5s"}, stage.args...)...)
+			p := startProgram(t, dir, name, stage.binary,
+				append([]string{"--nats-url", "nats://" + way.addr(), "--http", address,
+					"--partitions", fmt.Sprint(partitions), "--drain-timeout", "5s"}, stage.args...)...)
 			s.programs, s.health = append(s.programs, p), append(s.health, address)
 			s.hurts = append(s.hurts, programHurts(p, streamsAckWait)...)
 			s.hurts = append(s.hurts, proxyHurt(name+"'s connections", way))
@@ -173,7 +177,8 @@ func (s *system) connect() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.control, err = control.New(s.t.Context(), control.Options{NC: s.nc, Ledger: history.New(s.ledger), Egress: policy, Keys: keys})
+	s.control, err = control.New(s.t.Context(),
+		control.Options{NC: s.nc, Ledger: history.New(s.ledger), Egress: policy, Keys: keys})
 	must(s.t, err)
 }
 
@@ -253,7 +258,8 @@ type separateEngine struct {
 
 func startEngine(t *testing.T, dir string) *separateEngine {
 	t.Helper()
-	e := &separateEngine{t: t, options: engine.Options{Dir: dir, NativeAddr: "127.0.0.1:" + freePort(t), HTTPAddr: "127.0.0.1:" + freePort(t)}}
+	e := &separateEngine{t: t, options: engine.Options{Dir: dir, NativeAddr: "127.0.0.1:" + freePort(t),
+		HTTPAddr: "127.0.0.1:" + freePort(t)}}
 	e.start()
 	t.Cleanup(func() { _ = e.get().Stop(context.Background()) })
 	return e

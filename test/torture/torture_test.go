@@ -38,7 +38,8 @@ func summon(s *system) *cast {
 	c := &cast{log: newRequestLog(), certain: map[*receiver]bool{}, types: map[*receiver]string{}}
 	add := func(name, types string, certain bool, inFlight int, b behaviour) *receiver {
 		r := newReceiver(s.t, c.log, name, b)
-		s.endpoint(r, control.EndpointSpec{Types: []string{types}, MaxInFlight: inFlight, Timeout: control.Duration(600 * time.Millisecond), Policy: quick()})
+		s.endpoint(r, control.EndpointSpec{Types: []string{types}, MaxInFlight: inFlight,
+			Timeout: control.Duration(600 * time.Millisecond), Policy: quick()})
 		c.all = append(c.all, r)
 		c.certain[r], c.types[r] = certain, types
 		return r
@@ -52,15 +53,17 @@ func summon(s *system) *cast {
 	add("redirects", "order.placed", true, 32, answer("302 Found", "Location: http://127.0.0.1/"))
 	add("hangs once", "order.shipped", true, 4, until(2, hang))
 	add("limits", "order.shipped", true, 32, until(2, answer("429 Too Many Requests", "Retry-After: 1")))
-	add("is strange", "order.>", true, 8, oneOf(drip, reset, hangUp, endless, cutBody, hugeHeaders, interim, interimFirst, garbage, goodbye, good))
+	add("is strange", "order.>", true, 8, oneOf(drip, reset, hangUp, endless, cutBody, hugeHeaders, interim, interimFirst,
+		garbage, goodbye, good))
 	add("goes for good at times", "pay.refunded", false, 32, sometimes(2, answer("410 Gone")))
 	c.toggled = add("is disabled at times", "pay.>", false, 32, good)
 	c.moved = add("moves", "pay.refunded", true, 32, good)
 	// Ten of its twelve seconds are kept for telling somebody. A replay has no
 	// deadline, so the number of attempts is bounded too.
 	hurried := newReceiver(s.t, c.log, "is in a hurry", sometimes(70, answer("503 Service Unavailable")))
-	s.endpoint(hurried, control.EndpointSpec{Types: []string{"order.placed"}, Timeout: control.Duration(time.Second), DeliverWithin: control.Duration(12 * time.Second),
-		Policy: &retry.Policy{Name: "hurried", MaxAttempts: 10, Base: 100 * time.Millisecond, Cap: time.Second}})
+	s.endpoint(hurried, control.EndpointSpec{Types: []string{"order.placed"}, Timeout: control.Duration(time.Second),
+		DeliverWithin: control.Duration(12 * time.Second),
+		Policy:        &retry.Policy{Name: "hurried", MaxAttempts: 10, Base: 100 * time.Millisecond, Cap: time.Second}})
 	c.all, c.certain[hurried], c.types[hurried] = append(c.all, hurried), true, "order.placed"
 	c.comesAndGoes = append(c.comesAndGoes, add("comes and goes", "pay.captured", true, 32, goodbye))
 	return c
@@ -151,6 +154,8 @@ func verdict(t *testing.T, s *system, log *requestLog, l *load, chaos *chaos) {
 		t.Error("nothing happened")
 	}
 	slices.Sort(exits)
-	t.Logf("%d events acknowledged after %d tries, %d replays, %d requests received, %d records (%d stated again)\nrecords: %v\noutcomes: %v\nchaos: %v\noperators were refused: %v\nended unasked: %q",
-		len(h.Published), l.tries, len(h.Replayed), len(h.Requests), len(h.Ledger), h.Restated(), kinds, outcomes, chaos.counts, l.refusals, slices.Compact(exits))
+	t.Logf("%d events acknowledged after %d tries, %d replays, %d requests received, %d records (%d stated "+
+		"again)\nrecords: %v\noutcomes: %v\nchaos: %v\noperators were refused: %v\nended unasked: %q",
+		len(h.Published), l.tries, len(h.Replayed), len(h.Requests), len(h.Ledger), h.Restated(), kinds, outcomes,
+		chaos.counts, l.refusals, slices.Compact(exits))
 }

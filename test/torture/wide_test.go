@@ -70,7 +70,8 @@ func TestAnEventForManyEndpointsSurvivesKills(t *testing.T) {
 	t.Cleanup(server.Close)
 	ids := s.manyEndpoints(server.URL, n)
 	first := c.after(n / 10)
-	_, err := s.js.Publish(t.Context(), streams.IngestSubject(streams.EventSubject(tenant, "wide.event")), envelopeOf("wide-1", "wide.event", 1))
+	_, err := s.js.Publish(t.Context(), streams.IngestSubject(streams.EventSubject(tenant, "wide.event")),
+		envelopeOf("wide-1", "wide.event", 1))
 	must(t, err)
 	up, bound := s.program("up"), time.After(wideBound)
 	for i, reached := range []<-chan struct{}{first, nil, nil} {

@@ -55,19 +55,22 @@ func newAuthority(t *testing.T) *authority {
 	dir := t.TempDir()
 	write := func(name, kind string, der []byte) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	year := func(n int) time.Time { return time.Now().AddDate(n, 0, 0) }
-	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "root"}, NotBefore: year(-1), NotAfter: year(10),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "root"}, NotBefore: year(-1),
+		NotAfter: year(10),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	// RFC 3161 wants the purpose to be critical, and the only one.
 	purpose, err := asn1.Marshal([]asn1.ObjectIdentifier{{1, 3, 6, 1, 5, 5, 7, 3, 8}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "tsa"}, NotBefore: year(-1), NotAfter: year(10), KeyUsage: x509.KeyUsageDigitalSignature,
+	signer := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "tsa"}, NotBefore: year(-1),
+		NotAfter: year(10), KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 37}, Critical: true, Value: purpose}}}
 	var keys [2]*ecdsa.PrivateKey
 	for i := range keys {
@@ -103,7 +106,8 @@ func newAuthority(t *testing.T) *authority {
 		}
 		var out []byte
 		if err == nil {
-			out, err = exec.CommandContext(r.Context(), "openssl", "ts", "-reply", "-config", filepath.Join(dir, "tsa.cnf"), "-queryfile", query, "-out", reply).CombinedOutput()
+			out, err = exec.CommandContext(r.Context(), "openssl", "ts", "-reply", "-config", filepath.Join(dir, "tsa.cnf"),
+				"-queryfile", query, "-out", reply).CombinedOutput()
 		}
 		if err == nil {
 			b, err = os.ReadFile(reply)
@@ -151,7 +155,8 @@ func TestEvidenceHoldsTheCosignatureAndTheTimeStampOfOthers(t *testing.T) {
 	accepted.Kind, accepted.ID, accepted.Endpoints = record.EventAccepted, "event.accepted/order-17", 1
 	owed.Kind, owed.ID, owed.EndpointID = record.DeliveryOwed, "delivery.owed/order-17", "ep_1"
 	attempt.Kind, attempt.ID, attempt.EndpointID, attempt.Attempt = record.Attempt, "att_17", "ep_1", 1
-	attempt.StartedAt, attempt.Status, attempt.Outcome, attempt.Class, attempt.Decision = noon, 200, "response", "delivered", "delivered"
+	attempt.StartedAt, attempt.Status, attempt.Outcome, attempt.Class, attempt.Decision = noon, 200, "response",
+		"delivered", "delivered"
 	l.state(accepted, owed, attempt)
 	stop := l.follow(witness)
 	l.fetch(303, l.verifier(), witnessKey)
@@ -183,7 +188,8 @@ func TestEvidenceHoldsTheCosignatureAndTheTimeStampOfOthers(t *testing.T) {
 	if !proven || strings.Contains(out, "When the checkpoint was signed") || strings.Count(out, `"verified": true`) != 2 {
 		t.Errorf("proven %v: %s", proven, out)
 	}
-	if text, err := waybill("evidence", "verify", file, "--key", key, "--witness-key", one, "--timestamp-ca", tsa.root); err != nil || !strings.Contains(text, "PROVEN") || !strings.Contains(text, "one.witness.example") {
+	if text, err := waybill("evidence", "verify", file, "--key", key, "--witness-key", one, "--timestamp-ca",
+		tsa.root); err != nil || !strings.Contains(text, "PROVEN") || !strings.Contains(text, "one.witness.example") {
 		t.Errorf("for people: %v\n%s", err, text)
 	}
 	for name, args := range map[string][]string{
@@ -257,7 +263,9 @@ func (l *log) opensslAgrees(file string, a *authority) {
 			l.t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command("openssl", "ts", "-verify", "-data", signed, "-in", token, "-token_in", "-CAfile", a.root).CombinedOutput(); err != nil {
-		l.t.Errorf("openssl does not agree: %v\n%s\n%s", err, out, base64.StdEncoding.EncodeToString(f.Checkpoint.Timestamps[0].Token))
+	if out, err := exec.Command("openssl", "ts", "-verify", "-data", signed, "-in", token, "-token_in", "-CAfile",
+		a.root).CombinedOutput(); err != nil {
+		l.t.Errorf("openssl does not agree: %v\n%s\n%s", err, out,
+			base64.StdEncoding.EncodeToString(f.Checkpoint.Timestamps[0].Token))
 	}
 }

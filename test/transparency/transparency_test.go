@@ -74,14 +74,16 @@ func newLog(t *testing.T) *log {
 	(&product.Server{Store: db, Origin: origin, Log: zerolog.Nop()}).Routes(mux)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	return &log{t: t, db: db, dsn: dsn, nats: testkit.NATS(t), keys: keys, url: server.URL + "/log", witnesses: map[string]string{}}
+	return &log{t: t, db: db, dsn: dsn, nats: testkit.NATS(t), keys: keys, url: server.URL + "/log",
+		witnesses: map[string]string{}}
 }
 
 func (l *log) append(n int) {
 	l.t.Helper()
 	var records []record.Record
 	for i := range n {
-		records = append(records, record.Record{ID: fmt.Sprintf("rec-%d", len(l.bodies)+i), Kind: record.Attempt, At: noon, Tenant: "acme"})
+		records = append(records, record.Record{ID: fmt.Sprintf("rec-%d", len(l.bodies)+i), Kind: record.Attempt, At: noon,
+			Tenant: "acme"})
 	}
 	l.state(records...)
 }
@@ -97,7 +99,8 @@ func (l *log) state(records ...record.Record) {
 			l.t.Fatal(err)
 		}
 		l.bodies = append(l.bodies, body)
-		rows = append(rows, ledger.Row{Idx: idx, StreamSeq: idx + 7, StreamEpoch: 1_790_000_000_000_000_001, Body: body, Record: r})
+		rows = append(rows, ledger.Row{Idx: idx, StreamSeq: idx + 7, StreamEpoch: 1_790_000_000_000_000_001, Body: body,
+			Record: r})
 	}
 	if err := l.db.Append(context.Background(), rows); err != nil {
 		l.t.Fatal(err)
@@ -270,7 +273,10 @@ func newWitness(t *testing.T, l *log, name string) (product.Witness, note.Verifi
 	}
 	l.witnesses[name] = vkey
 	w, err := witness.New(context.Background(), witness.Opts{Persistence: inmemory.New(), Signers: []note.Signer{signer},
-		VerifierForLog: func(_ context.Context, o string) (note.Verifier, bool, error) { return l.verifier(), o == origin, nil }})
+		VerifierForLog: func(_ context.Context, o string) (note.Verifier, bool, error) {
+			return l.verifier(), o == origin,
+				nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,8 @@ import (
 )
 
 func TestSyncIsAlwaysOrADuration(t *testing.T) {
-	for s, want := range map[string]Sync{"always": {Always: true}, "1s": {Interval: time.Second}, "250ms": {Interval: 250 * time.Millisecond}} {
+	for s, want := range map[string]Sync{"always": {Always: true}, "1s": {Interval: time.Second},
+		"250ms": {Interval: 250 * time.Millisecond}} {
 		if got, err := ParseSync(s); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", s, got, err)
 		}
@@ -91,7 +92,8 @@ func TestAnErrorOfTheDataDirectorySaysWhatToDo(t *testing.T) {
 		syscall.EIO:     "input/output error",
 	} {
 		got := dataDirError("/d", &fs.PathError{Op: "mkdir", Path: "/d", Err: err})
-		if !errors.Is(got, err) || !strings.Contains(got.Error(), want) || !strings.HasSuffix(got.Error(), "with --data-dir") {
+		if !errors.Is(got, err) || !strings.Contains(got.Error(), want) ||
+			!strings.HasSuffix(got.Error(), "with --data-dir") {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
@@ -117,7 +119,8 @@ func TestAddressesAreThereWholeOrNotAtAll(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".addresses*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	if err := WriteAddresses(filepath.Join(path, "below"), want); err == nil || !strings.HasSuffix(err.Error(), "choose another with --addresses") {
+	if err := WriteAddresses(filepath.Join(path, "below"), want); err == nil ||
+		!strings.HasSuffix(err.Error(), "choose another with --addresses") {
 		t.Errorf("%v", err)
 	}
 }
@@ -263,7 +266,8 @@ func TestADataDirectoryCopiedWithoutItsLockOpens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.MkdirAll(first.join(engineDir), 0o700), first.close(), os.Remove(first.join(lockName))); err != nil {
+	if err := errors.Join(os.MkdirAll(first.join(engineDir), 0o700), first.close(),
+		os.Remove(first.join(lockName))); err != nil {
 		t.Fatal(err)
 	}
 	again, err := openDataDir(path, zerolog.Nop())

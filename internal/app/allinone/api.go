@@ -22,7 +22,8 @@ func (w *Waybill) startAPI(ctx context.Context, _ *registry.View) error {
 	if err != nil {
 		return err
 	}
-	in, err := ingest.New(ingest.Options{NC: nc, IDs: w.ids, Metrics: w.metrics, Tracer: w.tracer, DrainTimeout: w.o.Drain, Log: w.stageLog("ingest")})
+	in, err := ingest.New(ingest.Options{NC: nc, IDs: w.ids, Metrics: w.metrics, Tracer: w.tracer, DrainTimeout: w.o.Drain,
+		Log: w.stageLog("ingest")})
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,8 @@ func (w *Waybill) startAPI(ctx context.Context, _ *registry.View) error {
 	if err != nil {
 		return err
 	}
-	c, err := control.New(ctx, control.Options{NC: nc, Egress: w.egress, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names, Keys: w.keys, RootCAs: w.o.RootCAs, Redact: w.redact, Ledger: history.New(w.reader)})
+	c, err := control.New(ctx, control.Options{NC: nc, Egress: w.egress, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names,
+		Keys: w.keys, RootCAs: w.o.RootCAs, Redact: w.redact, Ledger: history.New(w.reader)})
 	if err != nil {
 		return err
 	}

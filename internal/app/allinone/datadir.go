@@ -58,7 +58,8 @@ func openDataDir(path string, log zerolog.Logger) (*dataDir, error) {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, inUse(path, lock)
 		}
-		return nil, fmt.Errorf("cannot lock data directory %s: %w; it needs a file system with locks: choose another with --data-dir", path, err)
+		return nil, fmt.Errorf("cannot lock data directory %s: %w; it needs a file system with locks: choose another with "+
+			"--data-dir", path, err)
 	}
 	d := &dataDir{path: path, lock: lock}
 	if err := d.prepare(log); err != nil {
@@ -87,7 +88,8 @@ func refuseForeign(path string) error {
 		names[i] = e.Name()
 	}
 	if foreign := foreignName(names); foreign != "" {
-		return fmt.Errorf("%s holds other files (%s) and is no Waybill data directory; choose an empty one with --data-dir", path, foreign)
+		return fmt.Errorf("%s holds other files (%s) and is no Waybill data directory; choose an empty one with --data-dir",
+			path, foreign)
 	}
 	return nil
 }
@@ -160,17 +162,21 @@ func inUse(path string, lock *os.File) error {
 	if a, err := ReadAddresses(filepath.Join(path, AddressesName)); err == nil && a.HTTP != "" {
 		who += " at http://" + a.HTTP
 	}
-	return fmt.Errorf("data directory %s is in use by %s; use that one, stop it, or choose another with --data-dir", path, who)
+	return fmt.Errorf("data directory %s is in use by %s; use that one, stop it, or choose another with --data-dir", path,
+		who)
 }
 
 func dataDirError(path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("data directory %s is on a read-only file system (%w); mount it writable or choose another with --data-dir", path, err)
+		return fmt.Errorf("data directory %s is on a read-only file system (%w); mount it writable or choose another with "+
+			"--data-dir", path, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("data directory %s is not writable for this user (%w); change its owner or choose another with --data-dir", path, err)
+		return fmt.Errorf("data directory %s is not writable for this user (%w); change its owner or choose another with "+
+			"--data-dir", path, err)
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("data directory %s is on a full disk (%w); free some space or choose another with --data-dir", path, err)
+		return fmt.Errorf("data directory %s is on a full disk (%w); free some space or choose another with --data-dir", path,
+			err)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EEXIST):
 		return fmt.Errorf("data directory %s: a file is in the way (%w); choose another with --data-dir", path, err)
 	}

@@ -47,7 +47,10 @@ func createKeys(path string, view *registry.View) error {
 	}
 	for _, e := range view.All() {
 		if id := e.SealedUnder(); len(id) > 0 {
-			return fmt.Errorf("secrets key file %s is missing, and endpoint %s is sealed under key %s: put the file back, or name it with --secrets-key-file; if it is lost, make a new one with: waybill key generate --secrets-key-file %s, and replace every endpoint's secret with: waybill endpoint rotate-secret --overlap 0s", path, e.ID, id[0], path)
+			return fmt.Errorf("secrets key file %s is missing, and endpoint %s is sealed under key %s: put the file back, or "+
+				"name it with --secrets-key-file; if it is lost, make a new one with: waybill key generate --secrets-key-file "+
+				"%s, and replace every endpoint's secret with: waybill endpoint rotate-secret --overlap 0s", path, e.ID, id[0],
+				path)
 		}
 	}
 	_, err := sealed.CreateFile(path)
@@ -64,7 +67,8 @@ func (w *Waybill) sealPlain(ctx context.Context, view *registry.View) error {
 		if !e.HasPlain() {
 			continue
 		}
-		_, err := store.Reseal(ctx, w.keys, e.ID, registry.ActorWaybill, "an older version had stored its secret in the clear")
+		_, err := store.Reseal(ctx, w.keys, e.ID, registry.ActorWaybill,
+			"an older version had stored its secret in the clear")
 		if err != nil && !errors.Is(err, registry.ErrNotFound) {
 			w.log.Error().Err(err).Str("endpoint_id", e.ID).Msg("secrets.not_sealed")
 			continue

@@ -72,7 +72,8 @@ func (w *Waybill) startSink(ctx context.Context, _ *registry.View) error {
 	if err != nil {
 		return err
 	}
-	sink, err := sink.New(sink.Options{NATS: nc, Ledger: w.ledger, Tree: tree, Name: w.name, Log: w.stageLog("ledger-sink"), Registerer: w.metrics})
+	sink, err := sink.New(sink.Options{NATS: nc, Ledger: w.ledger, Tree: tree, Name: w.name,
+		Log: w.stageLog("ledger-sink"), Registerer: w.metrics})
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,8 @@ func (w *Waybill) openLog(ctx context.Context, nc *nats.Conn) (*transparency.Log
 		return nil, err
 	}
 	if w.o.Origin != "" && w.o.Origin != o.Keys.Origin() {
-		return nil, process.Usagef("--origin %s: the checkpoint key is of origin %s; leave --origin out, or name a key file of that origin with --checkpoint-key", w.o.Origin, o.Keys.Origin())
+		return nil, process.Usagef("--origin %s: the checkpoint key is of origin %s; leave --origin out, or name a key "+
+			"file of that origin with --checkpoint-key", w.o.Origin, o.Keys.Origin())
 	}
 	o.Store, o.NATS, o.Log, o.Registerer = w.ledger, nc, w.stageLog("ledger-log"), w.metrics
 	log, err := transparency.New(o)
@@ -64,7 +65,9 @@ func (w *Waybill) createCheckpointKey(ctx context.Context, path string) error {
 		return fmt.Errorf("the ledger: %w", err)
 	}
 	if len(signed) > 0 {
-		return fmt.Errorf("checkpoint key file %s is missing, and the ledger has checkpoints that key %s signed: put the file back, or name it with --checkpoint-key; if it is lost, make a new one with: waybill ledger key generate --origin %s --out %s, and tell whoever verifies", path, signed[0].Key, signed[0].Origin, path)
+		return fmt.Errorf("checkpoint key file %s is missing, and the ledger has checkpoints that key %s signed: put the "+
+			"file back, or name it with --checkpoint-key; if it is lost, make a new one with: waybill ledger key generate "+
+			"--origin %s --out %s, and tell whoever verifies", path, signed[0].Key, signed[0].Origin, path)
 	}
 	origin := w.o.Origin
 	if origin == "" {

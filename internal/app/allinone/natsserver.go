@@ -117,7 +117,8 @@ func (n *natsServer) ready(bound time.Duration) error {
 		}
 	}
 	if !n.server.JetStreamEnabled() {
-		return errors.New("embedded NATS server: JetStream did not start; is the data directory writable and the disk not full?")
+		return errors.New("embedded NATS server: JetStream did not start; is the data directory writable and the disk not " +
+			"full?")
 	}
 	return nil
 }
@@ -143,14 +144,16 @@ func (n *natsServer) watch(ctx context.Context) error {
 			return fmt.Errorf("embedded NATS server: %s", why)
 		case <-t.C:
 			if !n.server.JetStreamEnabled() {
-				return errors.New("embedded NATS server: JetStream took itself out of service; is the disk full or not writable? See the log above, mend it, and start again: nothing acknowledged is lost")
+				return errors.New("embedded NATS server: JetStream took itself out of service; is the disk full or not " +
+					"writable? See the log above, mend it, and start again: nothing acknowledged is lost")
 			}
 			health := n.server.Healthz(&server.HealthzOptions{})
 			if bad++; health.Error == "" {
 				bad = 0
 			}
 			if bad >= unhealthyLooks {
-				return fmt.Errorf("embedded NATS server: %s; is the disk full or not writable? Mend it and start again: nothing acknowledged is lost", health.Error)
+				return fmt.Errorf("embedded NATS server: %s; is the disk full or not writable? Mend it and start again: nothing "+
+					"acknowledged is lost", health.Error)
 			}
 		}
 	}
@@ -191,7 +194,8 @@ func (l natsLog) Fatalf(format string, v ...any) {
 // asks for a password.
 func warnExposed(log zerolog.Logger, what, may string, addr net.Addr) {
 	if a, ok := addr.(*net.TCPAddr); ok && !a.IP.IsLoopback() {
-		log.Warn().Str("addr", a.String()).Msg("the " + what + " asks for no password: whoever reaches this address may " + may + "; keep others away with a firewall or a proxy, or listen on loopback")
+		log.Warn().Str("addr", a.String()).Msg("the " + what + " asks for no password: whoever reaches this address may " +
+			may + "; keep others away with a firewall or a proxy, or listen on loopback")
 	}
 }
 

@@ -36,7 +36,8 @@ func (w *Waybill) startStages(ctx context.Context) error {
 	if err := w.openKeys(ctx, view); err != nil {
 		return err
 	}
-	for _, start := range []func(context.Context, *registry.View) error{w.startWatchdog, w.startSink, w.startEscalator, w.startDispatcher, w.startFanout, w.startAPI} {
+	for _, start := range []func(context.Context, *registry.View) error{w.startWatchdog, w.startSink, w.startEscalator,
+		w.startDispatcher, w.startFanout, w.startAPI} {
 		if err := start(ctx, view); err != nil {
 			return err
 		}
@@ -103,8 +104,9 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 
 // sender is what tells people.
 func (w *Waybill) sender(nc *nats.Conn) *channel.Sender {
-	return channel.NewSender(channel.Options{Egress: w.egress, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names, NC: nc, RootCAs: w.o.RootCAs,
-		Redact: w.redact, Software: version.Software})
+	return channel.NewSender(channel.Options{Egress: w.egress, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names, NC: nc,
+		RootCAs: w.o.RootCAs,
+		Redact:  w.redact, Software: version.Software})
 }
 
 func (w *Waybill) startEscalator(ctx context.Context, _ *registry.View) error {
@@ -114,9 +116,10 @@ func (w *Waybill) startEscalator(ctx context.Context, _ *registry.View) error {
 	}
 	sender := w.sender(nc)
 	w.cleanup.Push("escalator's connections", time.Second, func(context.Context) error { sender.Close(); return nil })
-	e, err := escalator.New(ctx, escalator.Options{NC: nc, Name: w.name, Sender: sender, Keys: w.keys, DrainTimeout: w.o.Drain,
-		Link: func(id string) string { return "http://" + w.addresses.HTTP + "/v1/escalations/" + id },
-		Log:  w.stageLog("escalator"), Metrics: w.metrics})
+	e, err := escalator.New(ctx, escalator.Options{NC: nc, Name: w.name, Sender: sender, Keys: w.keys,
+		DrainTimeout: w.o.Drain,
+		Link:         func(id string) string { return "http://" + w.addresses.HTTP + "/v1/escalations/" + id },
+		Log:          w.stageLog("escalator"), Metrics: w.metrics})
 	if err != nil {
 		return err
 	}

@@ -134,7 +134,8 @@ func Start(ctx context.Context, o Options) (w *Waybill, err error) {
 			return nil, err
 		}
 	}
-	w = &Waybill{o: o, egress: policy, proxy: proxy, redact: policyOnRecord, log: o.Log, metrics: process.NewMetrics(), failed: make(chan struct{})}
+	w = &Waybill{o: o, egress: policy, proxy: proxy, redact: policyOnRecord, log: o.Log, metrics: process.NewMetrics(),
+		failed: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.cleanup.Run(w.log))
@@ -232,7 +233,8 @@ func (w *Waybill) startStreams(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	w.health.Add("streams", process.Led(w.js, streams.Events, streams.Deliveries, streams.Retry, streams.Claims, streams.Ledger))
+	w.health.Add("streams", process.Led(w.js, streams.Events, streams.Deliveries, streams.Retry, streams.Claims,
+		streams.Ledger))
 	changes, err := streams.Apply(ctx, w.js, streams.Options{Partitions: w.partitions})
 	for _, c := range changes {
 		if c.Action != "unchanged" {

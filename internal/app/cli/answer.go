@@ -37,7 +37,8 @@ func (f *changeFlags) bind(flags *pflag.FlagSet) {
 
 // answer runs one action against the deployment, prints what it gave, and then
 // does what else there is to say.
-func answer[T any](c *cobra.Command, s stdio, f *askFlags, do func(context.Context, *control.Control) (T, error), print func(stdio, format, T) error,
+func answer[T any](c *cobra.Command, s stdio, f *askFlags, do func(context.Context, *control.Control) (T, error),
+	print func(stdio, format, T) error,
 	then ...func(context.Context, stdio, *control.Control) error) error {
 	if err := f.out.check(); err != nil {
 		return err

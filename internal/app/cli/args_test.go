@@ -22,7 +22,8 @@ func TestEveryCommandSaysWhichArgumentsItWants(t *testing.T) {
 		wrong := func(want string, args ...string) {
 			t.Helper()
 			code, out, errs := run(t, "", append(path, args...)...)
-			if code != process.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, "waybill: "+want) ||
+			if code != process.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 ||
+				!strings.HasPrefix(errs, "waybill: "+want) ||
 				!strings.HasSuffix(errs, "; see: "+c.CommandPath()+" --help\n") {
 				t.Errorf("%s %q: exit %d, %q%q; want %q and a hint at --help", c.CommandPath(), args, code, out, errs, want)
 			}
@@ -67,7 +68,8 @@ func TestAFlagSaysWhatItWants(t *testing.T) {
 		}
 	}
 	t.Setenv("WAYBILL_LIMIT", "many")
-	if _, _, errs := run(t, "", "delivery", "list"); !strings.Contains(errs, `environment variable WAYBILL_LIMIT: --limit "many": want a whole number`) {
+	if _, _, errs := run(t, "", "delivery", "list"); !strings.Contains(errs,
+		`environment variable WAYBILL_LIMIT: --limit "many": want a whole number`) {
 		t.Errorf("%q", errs)
 	}
 }

@@ -19,8 +19,10 @@ import (
 
 func auditCommand(s stdio) *cobra.Command {
 	return group("audit", "Answer an auditor's questions from the ledger",
-		"  waybill audit attempts "+anEvent+"\n  waybill audit completeness --from 2026-10-01 --to 2026-11-01\n  waybill audit report --from 2026-10-01 --to 2026-11-01 --out october.html",
-		auditAttempts(s), auditDuplicates(s), auditFailures(s), auditIntegrity(s), auditControls(s), auditCompleteness(s), auditReport(s))
+		"  waybill audit attempts "+anEvent+"\n  waybill audit completeness --from 2026-10-01 --to 2026-11-01\n  waybill "+
+			"audit report --from 2026-10-01 --to 2026-11-01 --out october.html",
+		auditAttempts(s), auditDuplicates(s), auditFailures(s), auditIntegrity(s), auditControls(s), auditCompleteness(s),
+		auditReport(s))
 }
 
 // question holds the flags that every question takes.

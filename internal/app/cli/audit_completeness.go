@@ -22,10 +22,12 @@ owed = delivered + dead-lettered + cancelled + pending, and name each delivery t
 is not as a whole ledger has it, and what is missing. With --nats-url, also compare
 the stream LEDGER with ClickHouse, record for record, as far as LEDGER goes back.
 Exit status 1 when something does not match.`,
-		Example: "  waybill audit completeness --from 2026-10-01 --to 2026-11-01\n  waybill audit completeness --nats-url nats://nats:4222 --clickhouse clickhouse://auditor@ch:9000",
-		Args:    process.NoArgs}
+		Example: "  waybill audit completeness --from 2026-10-01 --to 2026-11-01\n  waybill audit completeness --nats-url " +
+			"nats://nats:4222 --clickhouse clickhouse://auditor@ch:9000",
+		Args: process.NoArgs}
 	q.bind(c.Flags(), "accepted")
-	c.Flags().DurationVar(&patience, "sink-wait", 15*time.Second, "where NATS is known: how long the sink gets to write what LEDGER holds")
+	c.Flags().DurationVar(&patience, "sink-wait", 15*time.Second,
+		"where NATS is known: how long the sink gets to write what LEDGER holds")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := q.check(time.Now()); err != nil {
 			return err
@@ -42,7 +44,8 @@ Exit status 1 when something does not match.`,
 				return err
 			}
 			if !answer.Balanced {
-				return fmt.Errorf("the ledger is not complete: %s; each is named in the answer", text.Count(uint64(len(answer.Mismatches))+answer.More, "mismatch", "mismatches"))
+				return fmt.Errorf("the ledger is not complete: %s; each is named in the answer",
+					text.Count(uint64(len(answer.Mismatches))+answer.More, "mismatch", "mismatches"))
 			}
 			return nil
 		})

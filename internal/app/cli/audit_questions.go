@@ -49,7 +49,8 @@ func auditDuplicates(s stdio) *cobra.Command {
 request after the first was made: the outcome before it, or a replay with who asked
 for it and why. The totals are over every delivery. Exit status 1 when different
 events stand under one id.`,
-		Example: "  waybill audit duplicates --from 2026-10-01 --to 2026-11-01\n  waybill audit duplicates --event " + anEvent}
+		Example: "  waybill audit duplicates --from 2026-10-01 --to 2026-11-01\n  waybill audit duplicates --event " +
+			anEvent}
 	q.bind(c.Flags(), "first attempted")
 	c.Flags().StringVar(&q.filter.EventID, "event", "", "of this event only")
 	c.Flags().BoolVar(&all, "all", false, "list also deliveries with one request")
@@ -81,7 +82,8 @@ func auditFailures(s stdio) *cobra.Command {
 		Long: `Show each dead letter and rejected event: why, how long it took until a channel took
 the message for a human, whether that was within 5 minutes and before the deadline,
 and who took it on.`,
-		Example: "  waybill audit failures --from 24h\n  waybill audit failures --endpoint " + exampleEndpoint + " -o csv > failures.csv"}
+		Example: "  waybill audit failures --from 24h\n  waybill audit failures --endpoint " + exampleEndpoint +
+			" -o csv > failures.csv"}
 	q.bind(c.Flags(), "failed")
 	c.Flags().StringVar(&q.filter.EventID, "event", "", "of this event only")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -120,7 +122,8 @@ func auditIntegrity(s stdio) *cobra.Command {
 the digest of the event's data. With --payload or --data, compare a file from an
 archive or a receiver, byte for byte. Exit status 1 when it is not what was sent, or
 when digests on record do not agree.`,
-		Example: "  waybill audit integrity --event " + anEvent + " --payload archived-body.json\n  waybill audit integrity --from 24h -o csv > digests.csv"}
+		Example: "  waybill audit integrity --event " + anEvent +
+			" --payload archived-body.json\n  waybill audit integrity --from 24h -o csv > digests.csv"}
 	q.bind(c.Flags(), "attempted")
 	c.Flags().StringVar(&q.filter.EventID, "event", "", "of this event only; needed to compare")
 	c.Flags().StringVar(&payload, "payload", "", "file with a request's body, to compare with what was sent")
@@ -180,7 +183,8 @@ func compareFile(a *audit.Integrity, flag, path string, content []byte) error {
 		compare = a.CompareData
 	}
 	if err := compare(content); err != nil {
-		return fmt.Errorf("--%s: %w of event %s; see: waybill audit attempts %s", flag, err, a.Filter.EventID, a.Filter.EventID)
+		return fmt.Errorf("--%s: %w of event %s; see: waybill audit attempts %s", flag, err, a.Filter.EventID,
+			a.Filter.EventID)
 	}
 	a.Notes = append([]string{a.Verdict}, a.Notes...)
 	return nil
@@ -210,7 +214,8 @@ func auditControls(s stdio) *cobra.Command {
 		Long: `Show, for each day, what ran: events, deliveries, people told, conformance checks,
 tests of channels, alarms, checkpoints, gaps; then each change of the configuration
 with who made it and why.`,
-		Example: "  waybill audit controls --from 2026-10-01 --to 2026-11-01\n  waybill audit controls --from 2026-10-01 -o csv > controls.csv"}
+		Example: "  waybill audit controls --from 2026-10-01 --to 2026-11-01\n  waybill audit controls --from 2026-10-01 " +
+			"-o csv > controls.csv"}
 	q.bind(c.Flags(), "on days")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := q.check(time.Now()); err != nil {

@@ -22,8 +22,9 @@ func auditReport(s stdio) *cobra.Command {
 levels, changes of the configuration, replays with names and reasons, dead letters,
 checkpoints, and what is not proven. It needs nothing else: no network, no script.
 Print it, or keep it. Long lists are cut, with the query that gives the rest.`,
-		Example: "  waybill audit report --from 2026-10-01 --to 2026-11-01 --out october.html\n  waybill audit report --from 2026-10-01 --to 2026-11-01 --tenant acme -o json",
-		Args:    process.NoArgs}
+		Example: "  waybill audit report --from 2026-10-01 --to 2026-11-01 --out october.html\n  waybill audit report " +
+			"--from 2026-10-01 --to 2026-11-01 --tenant acme -o json",
+		Args: process.NoArgs}
 	q.bind(c.Flags(), "what happened")
 	c.Flags().StringVarP(&q.out, "output", "o", "html", q.outputs)
 	c.Flags().StringVar(&out, "out", "", "file to write, for its owner alone; - for standard output (default)")

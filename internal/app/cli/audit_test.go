@@ -11,10 +11,12 @@ import (
 // single ones.
 func auditMistakes(write func(name, content string) string) []mistake {
 	var out []mistake
-	for _, command := range [][]string{{"attempts", "e1"}, {"duplicates"}, {"failures"}, {"integrity"}, {"controls"}, {"completeness"},
+	for _, command := range [][]string{{"attempts", "e1"}, {"duplicates"}, {"failures"}, {"integrity"}, {"controls"},
+		{"completeness"},
 		{"report", "--from", "2026-10-01", "--to", "2026-11-01"}} {
 		wrong := func(what, want string, args ...string) {
-			out = append(out, mistake{"audit " + command[0] + ": " + what, append(append([]string{"audit"}, command...), args...), want})
+			out = append(out, mistake{"audit " + command[0] + ": " + what,
+				append(append([]string{"audit"}, command...), args...), want})
 		}
 		wrong("from", `--from "monday": want a date such as`, "--from", "monday")
 		wrong("a date that is none", `--from "2026-02-30": want a date`, "--from", "2026-02-30")
@@ -35,15 +37,21 @@ func auditMistakes(write func(name, content string) string) []mistake {
 		{"audit attempts: id", []string{"audit", "attempts", "a b"}, "id"},
 		{"audit duplicates: event", []string{"audit", "duplicates", "--event", "a b"}, "id"},
 		{"audit failures: event", []string{"audit", "failures", "--event", "a b"}, "id"},
-		{"audit integrity: two files", []string{"audit", "integrity", "--event", "e1", "--payload", "a", "--data", "b"}, "give one of them"},
+		{"audit integrity: two files", []string{"audit", "integrity", "--event", "e1", "--payload", "a", "--data", "b"},
+			"give one of them"},
 		{"audit integrity: of which event", []string{"audit", "integrity", "--payload", "a"}, "--payload needs --event"},
-		{"audit integrity: no such file", []string{"audit", "integrity", "--event", "e1", "--payload", "/no/such/file"}, "name a file that can be read"},
-		{"audit integrity: a directory", []string{"audit", "integrity", "--event", "e1", "--data", "/"}, "name a file that can be read"},
-		{"audit integrity: too large", []string{"audit", "integrity", "--event", "e1", "--data", write("huge", strings.Repeat("x", 5<<20))[1:]}, "no payload is that large"},
-		{"audit completeness: wait", []string{"audit", "completeness", "--sink-wait", "-1s"}, "--sink-wait -1s: want 0s or more"},
+		{"audit integrity: no such file", []string{"audit", "integrity", "--event", "e1", "--payload", "/no/such/file"},
+			"name a file that can be read"},
+		{"audit integrity: a directory", []string{"audit", "integrity", "--event", "e1", "--data", "/"},
+			"name a file that can be read"},
+		{"audit integrity: too large", []string{"audit", "integrity", "--event", "e1", "--data",
+			write("huge", strings.Repeat("x", 5<<20))[1:]}, "no payload is that large"},
+		{"audit completeness: wait", []string{"audit", "completeness", "--sink-wait", "-1s"},
+			"--sink-wait -1s: want 0s or more"},
 		{"audit report: no from", []string{"audit", "report", "--to", "2026-11-01"}, "--from is missing"},
 		{"audit report: no to", []string{"audit", "report", "--from", "2026-11-01"}, "--to is missing"},
-		{"audit report: csv", []string{"audit", "report", "--from", "2026-10-01", "--to", "2026-11-01", "-o", "csv"}, "want html or json"},
+		{"audit report: csv", []string{"audit", "report", "--from", "2026-10-01", "--to", "2026-11-01", "-o", "csv"},
+			"want html or json"},
 	}...)
 }
 

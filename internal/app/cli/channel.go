@@ -31,8 +31,10 @@ type channelSettings struct {
 
 func (c *channelSettings) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.description, "description", "", "for people")
-	f.StringVar(&c.url, "url", "", "webhook: where to send; pagerduty, sms: base URL of the service (default: the service's own)")
-	f.StringVar(&c.secret, "secret", "", "webhook: signing secret; pagerduty: routing key; slack: the webhook's whole URL; email: password; sms: auth token; or @FILE")
+	f.StringVar(&c.url, "url", "", "webhook: where to send; pagerduty, sms: base URL of the service (default: the "+
+		"service's own)")
+	f.StringVar(&c.secret, "secret", "", "webhook: signing secret; pagerduty: routing key; slack: the webhook's whole "+
+		"URL; email: password; sms: auth token; or @FILE")
 	f.StringVar(&c.from, "from", "", "email: the sender's address; sms: the sender's number, name or messaging service")
 	f.StringSliceVar(&c.to, "to", nil, "email: addresses, comma-separated; sms: one number, such as +15005550009")
 	f.StringVar(&c.host, "host", "", "email: the SMTP server")
@@ -79,8 +81,10 @@ again; a webhook without one gets one, which is printed this once.`,
 		if err != nil {
 			return err
 		}
-		spec := control.ChannelSpec{Name: args[0], Kind: channel.Kind(kind), Description: set.description, URL: set.url, Secret: secret, From: set.from,
-			To: set.to, Host: set.host, Port: set.port, Username: set.username, Account: set.account, Subject: set.subject, Reason: f.reason}
+		spec := control.ChannelSpec{Name: args[0], Kind: channel.Kind(kind), Description: set.description, URL: set.url,
+			Secret: secret, From: set.from,
+			To: set.to, Host: set.host, Port: set.port, Username: set.username, Account: set.account, Subject: set.subject,
+			Reason: f.reason}
 		if spec.Kind == channel.Email || c.Flags().Changed("tls") {
 			spec.TLS = set.tls
 		}
@@ -114,10 +118,14 @@ func checkName(name string) error {
 
 func channelList(s stdio) *cobra.Command {
 	var f askFlags
-	c := &cobra.Command{Use: "list", Short: "List the channels", Long: "List the channels, by name. Secrets are not shown.", Example: "  waybill channel list -o json"}
+	c := &cobra.Command{Use: "list", Short: "List the channels",
+		Long: "List the channels, by name. Secrets are not shown.", Example: "  waybill channel list -o json"}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) ([]control.Channel, error) { return ctl.Channels(ctx) }, printChannels)
+		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) ([]control.Channel,
+			error) {
+			return ctl.Channels(ctx)
+		}, printChannels)
 	}
 	return c
 }
@@ -179,8 +187,10 @@ func (c *channelSettings) patch(f *pflag.FlagSet) (control.ChannelPatch, error) 
 	for name, setting := range map[string]struct {
 		to   **string
 		from *string
-	}{"description": {&p.Description, &c.description}, "url": {&p.URL, &c.url}, "from": {&p.From, &c.from}, "host": {&p.Host, &c.host},
-		"tls": {&p.TLS, &c.tls}, "username": {&p.Username, &c.username}, "account": {&p.Account, &c.account}, "subject": {&p.Subject, &c.subject}} {
+	}{"description": {&p.Description, &c.description}, "url": {&p.URL, &c.url}, "from": {&p.From, &c.from},
+		"host": {&p.Host, &c.host},
+		"tls":  {&p.TLS, &c.tls}, "username": {&p.Username, &c.username}, "account": {&p.Account, &c.account},
+		"subject": {&p.Subject, &c.subject}} {
 		if f.Changed(name) {
 			*setting.to = setting.from
 		}
@@ -205,7 +215,8 @@ func channelDelete(s stdio) *cobra.Command {
 	var f changeFlags
 	c := &cobra.Command{Use: "delete NAME", Short: "End a channel",
 		Long:    "End a channel. One that an escalation policy names is refused.",
-		Example: "  waybill channel delete oncall-chat --reason 'the team uses the pager'", Args: process.OneArg("name", "waybill channel delete oncall-chat")}
+		Example: "  waybill channel delete oncall-chat --reason 'the team uses the pager'",
+		Args:    process.OneArg("name", "waybill channel delete oncall-chat")}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.Channel, error) {
@@ -218,7 +229,8 @@ func channelDelete(s stdio) *cobra.Command {
 func channelTest(s stdio) *cobra.Command {
 	var f changeFlags
 	c := &cobra.Command{Use: "test NAME", Short: "Send a test message through a channel",
-		Long:    "Send a test message through a channel, from this machine, and say what came of it. Exit status 1 when it did not arrive.",
+		Long: "Send a test message through a channel, from this machine, and say what came of it. Exit status 1 when " +
+			"it did not arrive.",
 		Example: "  waybill channel test oncall-chat", Args: process.OneArg("name", "waybill channel test oncall-chat")}
 	f.askFlags.bind(c.Flags())
 	bindActor(c.Flags(), &f.actor)
@@ -226,7 +238,8 @@ func channelTest(s stdio) *cobra.Command {
 	f.target.bindKeys(c.Flags())
 	f.target.proxy.Bind(c.Flags())
 	f.target.redaction.BindPolicy(c.Flags())
-	c.Flags().StringVar(&f.target.caFile, "ca-file", "", "certificates (PEM) that servers are verified with, besides the system's")
+	c.Flags().StringVar(&f.target.caFile, "ca-file", "",
+		"certificates (PEM) that servers are verified with, besides the system's")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.ChannelTest, error) {
 			return ctl.TestChannel(ctx, args[0], actorOr(f.actor))
@@ -256,7 +269,8 @@ func notTaken(r control.ChannelTest, caFile string) error {
 	if r.Outcome == outcome.TLSFailed && caFile == "" {
 		hint = "if its certificate is of an authority of your own, give --ca-file here too; "
 	}
-	return fmt.Errorf("channel %s did not take the message: %s: %s; %ssee its settings with: waybill channel show %s", r.Channel, r.Outcome, r.Error, hint, r.Channel)
+	return fmt.Errorf("channel %s did not take the message: %s: %s; %ssee its settings with: waybill channel show %s",
+		r.Channel, r.Outcome, r.Error, hint, r.Channel)
 }
 
 func printChannel(s stdio, out format, c control.Channel) error {
@@ -272,7 +286,9 @@ func printChannel(s stdio, out format, c control.Channel) error {
 		secret = "stored, not shown"
 	}
 	f := fields{{"name", c.Name}, {"kind", string(c.Kind)}, {"state", state}, {"sends to", c.Address}, {"from", c.From},
-		{"receivers", strings.Join(c.To, ", ")}, {"account", first(c.Username, c.Account)}, {"secret", secret}, {"description", c.Description},
-		{"revision", fmt.Sprintf("%d, %s by %s at %s", c.Revision, c.Change, c.UpdatedBy, c.UpdatedAt.UTC().Format(time.RFC3339))}, {"reason", c.Reason}}
+		{"receivers", strings.Join(c.To, ", ")}, {"account", first(c.Username, c.Account)}, {"secret", secret},
+		{"description", c.Description},
+		{"revision", fmt.Sprintf("%d, %s by %s at %s", c.Revision, c.Change, c.UpdatedBy,
+			c.UpdatedAt.UTC().Format(time.RFC3339))}, {"reason", c.Reason}}
 	return f.write(s.out)
 }

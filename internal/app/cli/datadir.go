@@ -38,7 +38,8 @@ func bindPayload(f *pflag.FlagSet, to *string, usage string) {
 // checkDataDir catches an event's data that was given as a directory.
 func checkDataDir(value string) error {
 	if slices.Contains([]string{"{", "[", `"`, "@"}, fmt.Sprintf("%.1s", strings.TrimSpace(value))) {
-		return process.Usagef("--%s is a directory, and %.40q looks like an event's data; publish that with: waybill event publish --type TYPE --data DATA",
+		return process.Usagef("--%s is a directory, and %.40q looks like an event's data; publish that with: waybill "+
+			"event publish --type TYPE --data DATA",
 			dataDir, value)
 	}
 	return nil
@@ -49,9 +50,11 @@ func notPayload(value string) error {
 	info, err := os.Stat(value)
 	switch {
 	case err == nil && info.IsDir():
-		return process.Usagef("--data is the event's data, and %s is a directory; the data directory of waybill up goes into --%s", value, dataDir)
+		return process.Usagef("--data is the event's data, and %s is a directory; the data directory of waybill up goes "+
+			"into --%s", value, dataDir)
 	case err == nil:
-		return process.Usagef("--data is not one JSON value, but the name of a file; to send what is in it: --data @%s", value)
+		return process.Usagef("--data is not one JSON value, but the name of a file; to send what is in it: --data @%s",
+			value)
 	}
 	return process.Usagef("--data is not one JSON value; quote text as JSON, or name a file with @FILE")
 }

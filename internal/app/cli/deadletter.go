@@ -16,7 +16,8 @@ import (
 
 func deadletterCommand(s stdio) *cobra.Command {
 	return group("deadletter", "See what was not delivered, who owns it, and how late it is",
-		"  waybill deadletter list --resolution open\n  waybill deadletter ack evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --by ann@example.com",
+		"  waybill deadletter list --resolution open\n  waybill deadletter ack evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --by "+
+			"ann@example.com",
 		deadletterList(s), deadletterShow(s), deadletterAck(s), deadletterResolve(s))
 }
 
@@ -29,7 +30,8 @@ func deadletterList(s stdio) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List dead letters with their owner and clock",
 		Long: `List dead letters, the latest first: why, whether people were told in time, who owns
 it, and how late it is. What the ledger knows lags behind by about a second.`,
-		Example: "  waybill deadletter list --resolution open --since 24h\n  waybill deadletter list --reason endpoint_unreachable -o json"}
+		Example: "  waybill deadletter list --resolution open --since 24h\n  waybill deadletter list --reason " +
+			"endpoint_unreachable -o json"}
 	t.bind(c.Flags())
 	out.bind(c.Flags())
 	c.Flags().StringVar(&f.Tenant, "tenant", "", "of this tenant only")
@@ -47,7 +49,8 @@ it, and how late it is. What the ledger knows lags behind by about a second.`,
 		switch f.Resolution {
 		case "", "open", "replayed", "delivered", "delivered before", "resolved":
 		default:
-			return process.Usagef("--resolution %q: want open, replayed, delivered, 'delivered before' or resolved", f.Resolution)
+			return process.Usagef("--resolution %q: want open, replayed, delivered, 'delivered before' or resolved",
+				f.Resolution)
 		}
 		if f.EndpointID != "" {
 			if err := checkEndpointID(f.EndpointID); err != nil {
@@ -88,7 +91,8 @@ it, and how late it is. What the ledger knows lags behind by about a second.`,
 
 // collectDeadLetters reads pages until there are as many as limit says: a page
 // may be short.
-func collectDeadLetters(ctx context.Context, ctl *control.Control, f control.DeadLetterFilter, limit int) (control.DeadLetterPage, error) {
+func collectDeadLetters(ctx context.Context, ctl *control.Control, f control.DeadLetterFilter,
+	limit int) (control.DeadLetterPage, error) {
 	out := control.DeadLetterPage{DeadLetters: []control.DeadLetter{}}
 	for {
 		page, err := ctl.DeadLetters(ctx, f, out.Next, limit-len(out.DeadLetters))
@@ -106,14 +110,16 @@ func printDeadLetters(s stdio, out format, page control.DeadLetterPage) error {
 	if out == "json" {
 		return printJSON(s.out, page)
 	}
-	t := table{header: []string{"EVENT", "ENDPOINT", "REASON", "ENDED AT", "TOLD", "OWNER", "RESOLUTION", "OPEN FOR", "LATE BY"},
+	t := table{header: []string{"EVENT", "ENDPOINT", "REASON", "ENDED AT", "TOLD", "OWNER", "RESOLUTION", "OPEN FOR",
+		"LATE BY"},
 		wide: []string{"ENDED AT", "LATE BY", "OWNER", "TOLD", "OPEN FOR", "RESOLUTION"}, clip: []string{"REASON", "OWNER"}}
 	for _, d := range page.DeadLetters {
 		late := ""
 		if d.LateBy > 0 {
 			late = d.LateBy.String()
 		}
-		t.add(d.EventID, d.EndpointID, d.Reason, moment(d.DeadLetteredAt), toldText(d), d.Owner, d.Resolution, d.OpenFor.String(), late)
+		t.add(d.EventID, d.EndpointID, d.Reason, moment(d.DeadLetteredAt), toldText(d), d.Owner, d.Resolution,
+			d.OpenFor.String(), late)
 	}
 	return t.show(s, out, "no dead letters match")
 }
@@ -143,13 +149,15 @@ type oneDeadLetter struct {
 
 func (o *oneDeadLetter) bind(c *cobra.Command, by string) {
 	o.askFlags.bind(c.Flags())
-	c.Flags().StringVar(&o.endpoint, "endpoint", "", "to this endpoint; needed where the event is a dead letter to several")
+	c.Flags().StringVar(&o.endpoint, "endpoint", "",
+		"to this endpoint; needed where the event is a dead letter to several")
 	if by != "" {
 		c.Flags().StringVar(&o.by, "by", "", by)
 	}
 }
 
-func (o *oneDeadLetter) run(c *cobra.Command, s stdio, args []string, do func(context.Context, *control.Control) (control.DeadLetter, error)) error {
+func (o *oneDeadLetter) run(c *cobra.Command, s stdio, args []string,
+	do func(context.Context, *control.Control) (control.DeadLetter, error)) error {
 	if err := checkEventID(args[0]); err != nil {
 		return err
 	}
@@ -165,7 +173,8 @@ const anEvent = "evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"
 
 func deadletterShow(s stdio) *cobra.Command {
 	var o oneDeadLetter
-	c := &cobra.Command{Use: "show EVENT", Short: "Show a dead letter", Long: "Show a dead letter: why, who was told when, who owns it, and its clock.",
+	c := &cobra.Command{Use: "show EVENT", Short: "Show a dead letter",
+		Long:    "Show a dead letter: why, who was told when, who owns it, and its clock.",
 		Example: "  waybill deadletter show " + anEvent, Args: process.OneArg("event id", "waybill deadletter show "+anEvent)}
 	o.bind(c, "")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -210,7 +219,8 @@ func deadletterResolve(s stdio) *cobra.Command {
 Messages about it end when its incident is taken: waybill escalation ack.
 To deliver it after all, replay it: waybill replay event.`,
 		Example: "  waybill deadletter resolve " + anEvent + " --by ann@example.com --reason 'told the ward by phone'",
-		Args:    process.OneArg("event id", "waybill deadletter resolve "+anEvent+" --by ann@example.com --reason 'told the ward by phone'")}
+		Args: process.OneArg("event id", "waybill deadletter resolve "+anEvent+
+			" --by ann@example.com --reason 'told the ward by phone'")}
 	o.bind(c, "who settles it (required)")
 	c.Flags().StringVar(&reason, "reason", "", "how, or why it is void, for the record (required)")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -235,7 +245,8 @@ To deliver it after all, replay it: waybill replay event.`,
 func stillTold(ctx context.Context, ctl *control.Control, s stdio, d control.DeadLetter) {
 	i, err := ctl.Escalation(ctx, record.EndID(record.DeliveryDeadLetter, d.EventID, d.EndpointID, d.ReplayID))
 	if err == nil && i.State == escalation.Open {
-		fmt.Fprintf(s.err, "warning: people are told of it until somebody takes its incident: waybill escalation ack %s --by YOUR-NAME\n", i.ID)
+		fmt.Fprintf(s.err, "warning: people are told of it until somebody takes its incident: waybill escalation ack %s "+
+			"--by YOUR-NAME\n", i.ID)
 	}
 }
 
@@ -258,8 +269,11 @@ func printDeadLetter(s stdio, out format, d control.DeadLetter) error {
 	if d.ResolvedBy != "" {
 		resolution += " by " + d.ResolvedBy + ": " + d.ResolutionReason
 	}
-	f := fields{{"event", d.EventID}, {"type", d.EventType}, {"tenant", d.Tenant}, {"endpoint", d.EndpointID}, {"replay", d.ReplayID},
-		{"reason", d.Reason}, {"why", d.Detail}, {"attempts", strconv.Itoa(d.Attempts)}, {"ended at", moment(d.DeadLetteredAt)}, {"promised by", moment(d.DeliverBy)},
-		{"told", told}, {"incident", d.IncidentID}, {"owner", owner}, {"resolution", resolution}, {"open for", d.OpenFor.String()}, {"late by", late}}
+	f := fields{{"event", d.EventID}, {"type", d.EventType}, {"tenant", d.Tenant}, {"endpoint", d.EndpointID},
+		{"replay", d.ReplayID},
+		{"reason", d.Reason}, {"why", d.Detail}, {"attempts", strconv.Itoa(d.Attempts)},
+		{"ended at", moment(d.DeadLetteredAt)}, {"promised by", moment(d.DeliverBy)},
+		{"told", told}, {"incident", d.IncidentID}, {"owner", owner}, {"resolution", resolution},
+		{"open for", d.OpenFor.String()}, {"late by", late}}
 	return f.write(s.out)
 }

@@ -112,7 +112,8 @@ func moments(flag, s string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		return t, process.Usagef("--%s %q: want RFC 3339, such as %s, or how long ago, such as 24h", flag, s, now.UTC().Format(time.RFC3339))
+		return t, process.Usagef("--%s %q: want RFC 3339, such as %s, or how long ago, such as 24h", flag, s,
+			now.UTC().Format(time.RFC3339))
 	}
 	return t, nil
 }
@@ -198,7 +199,8 @@ func waitEnded(ctx context.Context, ctl *control.Control, event string) ([]contr
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("event %s: %s; wait longer with --timeout, or see: waybill delivery show %s", event, first(why, "the ledger did not answer in time"), event)
+			return nil, fmt.Errorf("event %s: %s; wait longer with --timeout, or see: waybill delivery show %s", event,
+				first(why, "the ledger did not answer in time"), event)
 		}
 	}
 }
@@ -227,9 +229,11 @@ func ended(ctx context.Context, ctl *control.Control, event string) (list []cont
 	}
 	switch {
 	case len(list) < e.Endpoints:
-		return nil, fmt.Sprintf("%d of %s not in the ledger yet", e.Endpoints-len(list), text.Count(e.Endpoints, "delivery is", "deliveries are")), nil
+		return nil, fmt.Sprintf("%d of %s not in the ledger yet", e.Endpoints-len(list),
+			text.Count(e.Endpoints, "delivery is", "deliveries are")), nil
 	case pending > 0:
-		return nil, fmt.Sprintf("%d of %s still pending", pending, text.Count(len(list), "delivery is", "deliveries are")), nil
+		return nil, fmt.Sprintf("%d of %s still pending", pending, text.Count(len(list), "delivery is", "deliveries are")),
+			nil
 	}
 	return list, "", nil
 }

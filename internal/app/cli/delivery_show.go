@@ -22,9 +22,11 @@ func deliveryShow(s stdio) *cobra.Command {
 	var endpoint string
 	c := &cobra.Command{
 		Use: "show EVENT", Short: "Show every attempt made for an event",
-		Long:    "Show the deliveries of an event, each with all attempts on record. As JSON: {\"deliveries\":[…]}, or with --endpoint that one delivery.",
-		Example: "  waybill delivery show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K\n  waybill delivery show order-17 --endpoint ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K -o json",
-		Args:    process.OneArg("event id", "waybill delivery show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
+		Long: "Show the deliveries of an event, each with all attempts on record. As JSON: {\"deliveries\":[…]}, or " +
+			"with --endpoint that one delivery.",
+		Example: "  waybill delivery show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K\n  waybill delivery show order-17 --endpoint " +
+			"ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K -o json",
+		Args: process.OneArg("event id", "waybill delivery show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
 	f.bind(c.Flags())
 	c.Flags().StringVar(&endpoint, "endpoint", "", "the delivery to this endpoint only")
@@ -65,7 +67,8 @@ func showAll(ctx context.Context, ctl *control.Control, s stdio, out format, eve
 	}
 	list := page.Deliveries
 	if page.Next != "" {
-		return process.Usagef("event %s has more than %d deliveries; name one with --endpoint, or see: waybill delivery list --event %s", event, maxShown, event)
+		return process.Usagef("event %s has more than %d deliveries; name one with --endpoint, or see: waybill delivery "+
+			"list --event %s", event, maxShown, event)
 	}
 	if len(list) == 0 { // says whether it is unknown or was owed to nobody
 		e, err := ctl.Event(ctx, "", event, false)
@@ -76,9 +79,11 @@ func showAll(ctx context.Context, ctl *control.Control, s stdio, out format, eve
 			return printJSON(s.out, control.DeliveryDetailList{Deliveries: []control.DeliveryDetails{}})
 		}
 		if e.Endpoints > 0 {
-			return fmt.Errorf("event %s is owed to %s, and that is not in the ledger yet; try again in a moment", event, text.Count(e.Endpoints, "endpoint", "endpoints"))
+			return fmt.Errorf("event %s is owed to %s, and that is not in the ledger yet; try again in a moment", event,
+				text.Count(e.Endpoints, "endpoint", "endpoints"))
 		}
-		return fmt.Errorf("event %s has no deliveries: it is on record as %s %s; see: waybill event show %s", event, e.State, e.Reason, event)
+		return fmt.Errorf("event %s has no deliveries: it is on record as %s %s; see: waybill event show %s", event, e.State,
+			e.Reason, event)
 	}
 	all := make([]control.DeliveryDetails, 0, len(list))
 	for _, d := range list {
@@ -163,7 +168,8 @@ func putOffText(d control.Delivery, now time.Time) string {
 }
 
 func attemptTable(attempts []record.Record) *table {
-	t := &table{header: []string{"#", "STARTED (UTC)", "TOOK", "STATUS", "OUTCOME", "DECISION", "NEXT"}, wide: []string{"TOOK"}}
+	t := &table{header: []string{"#", "STARTED (UTC)", "TOOK", "STATUS", "OUTCOME", "DECISION", "NEXT"},
+		wide: []string{"TOOK"}}
 	last := 0
 	for _, a := range attempts {
 		for n := last + 1; n < a.Attempt; n++ {

@@ -59,7 +59,8 @@ It takes a few seconds, then stays up until Ctrl-C, to be looked at. Without
 		for _, p := range []struct {
 			flag string
 			addr *string
-		}{{"http", &o.HTTP}, {"nats", &o.NATS}, {"clickhouse-native", &o.ClickHouseNative}, {"clickhouse-http", &o.ClickHouseHTTP}} {
+		}{{"http", &o.HTTP}, {"nats", &o.NATS}, {"clickhouse-native", &o.ClickHouseNative},
+			{"clickhouse-http", &o.ClickHouseHTTP}} {
 			if !c.Flags().Changed(p.flag) && taken(*p.addr) {
 				fmt.Fprintf(s.out, "%s is in use by another process: --%s takes a free port instead.\n", *p.addr, p.flag)
 				*p.addr = "127.0.0.1:0"
@@ -148,7 +149,8 @@ func (d *demo) publish(ctx context.Context) error {
 		}
 		d.events, d.names = append(d.events, ack), append(d.names, f.Name)
 	}
-	d.say("\n2. %d events, published to tenant %s: lab results, consents, payments, and some that\n   are hard on software (300-digit numbers, odd Unicode, deep nesting).", len(d.events), demoTenant)
+	d.say("\n2. %d events, published to tenant %s: lab results, consents, payments, and some that\n   are hard on "+
+		"software (300-digit numbers, odd Unicode, deep nesting).", len(d.events), demoTenant)
 	d.say("   Each is owed to each receiver: %d deliveries.", len(d.events)*len(d.receivers))
 	return nil
 }

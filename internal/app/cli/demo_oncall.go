@@ -44,7 +44,8 @@ func (d *demo) told(ctx context.Context) error {
 	}
 	e := list[0]
 	d.say("\n   What was not delivered is told to people. Channel %s took the first dead letter", demoChannel)
-	d.say("   %s after it; those that follow are grouped, until somebody takes it with:", e.ToldAt.Sub(e.First.At).Round(100*time.Microsecond))
+	d.say("   %s after it; those that follow are grouped, until somebody takes it with:",
+		e.ToldAt.Sub(e.First.At).Round(100*time.Microsecond))
 	d.say("     %s escalation ack %s --data-dir %s --by YOUR-NAME", calledAs(), e.ID, d.w.Data())
 	return nil
 }

@@ -34,14 +34,16 @@ func (d *demo) report(ctx context.Context) error {
 	if err := t.write(indented{d.out, "   "}, ""); err != nil {
 		return err
 	}
-	d.say("\n   Signatures were verified by the receivers. Digests: the SHA-256 on record of each\n   request's signed bytes, against the bytes that the receiver got.")
+	d.say("\n   Signatures were verified by the receivers. Digests: the SHA-256 on record of each\n   request's signed " +
+		"bytes, against the bytes that the receiver got.")
 	d.say("\n4. The evidence for one delivery, %s to the flaky receiver:\n", shownEvent)
 	if err := printDelivery(indented{d.out, "   "}, 0, shown, time.Now()); err != nil {
 		return err
 	}
 	d.look(shown)
 	if failed > 0 {
-		return fmt.Errorf("%s not on record as received; please report this", text.Count(failed, "request is", "requests are"))
+		return fmt.Errorf("%s not on record as received; please report this",
+			text.Count(failed, "request is", "requests are"))
 	}
 	return nil
 }
@@ -97,7 +99,8 @@ func (d *demo) look(shown control.DeliveryDetails) {
 	d.say("   curl 'http://%s/v1/deliveries/%s?endpoint=%s'", a.HTTP, shown.EventID, shown.EndpointID)
 	if a.ClickHouseHTTP != "" {
 		d.say("   %s", curl(a.ClickHouseHTTP,
-			"SELECT attempt, started_at, status, outcome, decision FROM attempts WHERE event_id = '"+shown.EventID+"' ORDER BY endpoint_id, attempt FORMAT PrettyCompact"))
+			"SELECT attempt, started_at, status, outcome, decision FROM attempts WHERE event_id = '"+shown.EventID+
+				"' ORDER BY endpoint_id, attempt FORMAT PrettyCompact"))
 	}
 	d.say("\n   API http://%s · NATS nats://%s · ClickHouse %s", a.HTTP, a.NATS, a.ClickHouseNative)
 }

@@ -41,8 +41,10 @@ docs/watchdog.md explains each code.`,
 	}
 	f.target.bind(c.Flags())
 	f.out.bind(c.Flags())
-	c.Flags().IntVar(&f.partitions, "partitions", 0, "partitions of DELIVERIES and RETRY (default: as many as the server has, or 1)")
-	c.Flags().StringVar(&f.monitor, "nats-monitor", "", "address of the NATS server's monitoring, to see how it syncs (default: as waybill up says)")
+	c.Flags().IntVar(&f.partitions, "partitions", 0,
+		"partitions of DELIVERIES and RETRY (default: as many as the server has, or 1)")
+	c.Flags().StringVar(&f.monitor, "nats-monitor", "",
+		"address of the NATS server's monitoring, to see how it syncs (default: as waybill up says)")
 	c.Flags().DurationVar(&f.readFor, "read-for", time.Minute, "longest time to read LEDGER for what is owed")
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c.Context(), s) }
 	return c
@@ -71,7 +73,8 @@ func (f *doctorFlags) run(ctx context.Context, s stdio) error {
 		}
 	}
 	if wrong > 0 {
-		return fmt.Errorf("%d of %s wrong; what to do stands beside each", wrong, text.Count(len(checks), "check is", "checks are"))
+		return fmt.Errorf("%d of %s wrong; what to do stands beside each", wrong,
+			text.Count(len(checks), "check is", "checks are"))
 	}
 	return nil
 }
@@ -83,7 +86,8 @@ func (f *doctorFlags) check() error {
 	if f.readFor <= 0 {
 		return process.Usagef("--read-for %s: want more than 0s", f.readFor)
 	}
-	if u, err := url.Parse(f.monitor); f.monitor != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+	if u, err := url.Parse(f.monitor); f.monitor != "" &&
+		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		return process.Usagef("--nats-monitor %q: want an address such as http://127.0.0.1:8222", f.monitor)
 	}
 	return f.out.check()

@@ -38,13 +38,19 @@ type endpointSettings struct {
 
 func (e *endpointSettings) bind(f *pflag.FlagSet) {
 	f.StringVar(&e.url, "url", "", "where to send, https:// or http://")
-	f.StringSliceVar(&e.types, "types", nil, "event types, comma-separated: exact, a.* for one more token, a.> for any more, > for all")
+	f.StringSliceVar(&e.types, "types", nil, "event types, comma-separated: exact, a.* for one more token, a.> for any "+
+		"more, > for all")
 	f.StringVar(&e.description, "description", "", "for people")
-	f.StringVar(&e.scheme, "scheme", string(envelope.SchemeHMAC), "how requests are signed: v1 (HMAC-SHA256), v1a (Ed25519) or t,v1 (timestamped HMAC)")
-	f.StringVar(&e.header, "signature-header", "", "header of the signature, with --scheme t,v1 only (default "+envelope.DefaultTimestampedHeader+")")
-	f.DurationVar(&e.timeout, "timeout", registry.DefaultTimeout, "how long an answer may take, at most "+registry.MaxTimeout.String())
-	f.IntVar(&e.maxInFlight, "max-in-flight", registry.DefaultMaxInFlight, "requests at once, at most "+strconv.Itoa(registry.MaxMaxInFlight))
-	f.StringVar(&e.policy, "policy", "", "schedule of attempts: standard, urgent, a JSON object, or @FILE (default: standard, or urgent when there is a deadline)")
+	f.StringVar(&e.scheme, "scheme", string(envelope.SchemeHMAC),
+		"how requests are signed: v1 (HMAC-SHA256), v1a (Ed25519) or t,v1 (timestamped HMAC)")
+	f.StringVar(&e.header, "signature-header", "", "header of the signature, with --scheme t,v1 only (default "+
+		envelope.DefaultTimestampedHeader+")")
+	f.DurationVar(&e.timeout, "timeout", registry.DefaultTimeout,
+		"how long an answer may take, at most "+registry.MaxTimeout.String())
+	f.IntVar(&e.maxInFlight, "max-in-flight", registry.DefaultMaxInFlight,
+		"requests at once, at most "+strconv.Itoa(registry.MaxMaxInFlight))
+	f.StringVar(&e.policy, "policy", "", "schedule of attempts: standard, urgent, a JSON object, or @FILE (default: "+
+		"standard, or urgent when there is a deadline)")
 	f.DurationVar(&e.deliverWithin, "deliver-within", 0, "deadline for events that bring none; 0s for none")
 	e.rules.bind(f)
 	e.credentials.bind(f)
@@ -119,8 +125,10 @@ func endpointCreate(s stdio) *cobra.Command {
 	f.target.bindEgress(c.Flags())
 	f.target.bindKeys(c.Flags())
 	c.Flags().StringVar(&tenant, "tenant", control.DefaultTenant, "owner of the endpoint")
-	c.Flags().StringVar(&secret, "secret", "", "signing secret of your own, whsec_… or whsk_…, or @FILE (default: one is made)")
-	c.Flags().StringVar(&ordering, "ordering", "", "fifo: one delivery at a time, in the order of events; it cannot be changed later (default: no order)")
+	c.Flags().StringVar(&secret, "secret", "", "signing secret of your own, whsec_… or whsk_…, or @FILE (default: one "+
+		"is made)")
+	c.Flags().StringVar(&ordering, "ordering", "", "fifo: one delivery at a time, in the order of events; it cannot be "+
+		"changed later (default: no order)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if ordering != "" && ordering != string(registry.FIFO) {
 			return process.Usagef("--ordering %q: want fifo, or leave it out", ordering)
@@ -164,8 +172,9 @@ func endpointUpdate(s stdio) *cobra.Command {
 		Long: `Change the settings that are named; the others stay. It takes effect at the next
 attempt of every delivery. --header replaces all headers. Credentials do not follow
 an endpoint to another server, or to other issuers of its certificate: give them again.`,
-		Example: "  waybill endpoint update ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --timeout 5s --policy urgent --reason 'slow since the move'",
-		Args:    process.OneArg("endpoint id", "waybill endpoint update ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --timeout 5s"),
+		Example: "  waybill endpoint update ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --timeout 5s --policy urgent --reason 'slow " +
+			"since the move'",
+		Args: process.OneArg("endpoint id", "waybill endpoint update ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --timeout 5s"),
 	}
 	f.bind(c.Flags())
 	set.bind(c.Flags())

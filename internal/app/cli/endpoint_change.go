@@ -15,7 +15,8 @@ func endpointEnable(s stdio) *cobra.Command {
 	var f changeFlags
 	c := &cobra.Command{
 		Use: "enable ENDPOINT", Short: "Let an endpoint get events again",
-		Long:    "Let an endpoint get events again: those that are accepted from now on. What it missed is listed by waybill endpoint missed, and can be replayed.",
+		Long: "Let an endpoint get events again: those that are accepted from now on. What it missed is listed by " +
+			"waybill endpoint missed, and can be replayed.",
 		Example: "  waybill endpoint enable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'their incident is over'",
 		Args:    process.OneArg("endpoint id", "waybill endpoint enable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
@@ -34,7 +35,8 @@ next due, and it is owed no event until it is enabled. When deliveries wait, it 
 how many and asks first, or wants --yes. What the endpoint misses meanwhile is listed
 by waybill endpoint missed.`,
 		Example: "  waybill endpoint disable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'receiver moved, ticket 4711'",
-		Args:    process.OneArg("endpoint id", "waybill endpoint disable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'receiver moved'"),
+		Args: process.OneArg("endpoint id", "waybill endpoint disable ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --reason 'receiver "+
+			"moved'"),
 	}
 	f.bind(c.Flags())
 	bindYes(c.Flags(), &yes)
@@ -68,7 +70,8 @@ wait, it says how many and asks first, or wants --yes.`,
 
 // stop runs an action that may end deliveries: a person who can be asked is told
 // how many and asked; everybody else has to say --yes.
-func (f *changeFlags) stop(s stdio, yes *bool, do func(*control.Control, context.Context, string, control.Stop, string) (control.Endpoint, error)) func(*cobra.Command, []string) error {
+func (f *changeFlags) stop(s stdio, yes *bool, do func(*control.Control, context.Context, string, control.Stop,
+	string) (control.Endpoint, error)) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if err := checkEndpointID(args[0]); err != nil {
 			return err
@@ -76,7 +79,8 @@ func (f *changeFlags) stop(s stdio, yes *bool, do func(*control.Control, context
 		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.Endpoint, error) {
 			e, err := do(ctl, ctx, args[0], control.Stop{Reason: f.reason, EndPending: *yes}, actorOr(f.actor))
 			var refused *control.Error
-			if !errors.As(err, &refused) || refused.Code != control.CodePendingDeliveries || !asks(s) || !confirmed(s, err.Error()) {
+			if !errors.As(err, &refused) || refused.Code != control.CodePendingDeliveries || !asks(s) ||
+				!confirmed(s, err.Error()) {
 				return e, err
 			}
 			return do(ctl, ctx, args[0], control.Stop{Reason: f.reason, EndPending: true}, actorOr(f.actor))
@@ -85,7 +89,8 @@ func (f *changeFlags) stop(s stdio, yes *bool, do func(*control.Control, context
 }
 
 // act runs an action that needs an id, an actor and a reason.
-func (f *changeFlags) act(s stdio, do func(*control.Control, context.Context, string, string, string) (control.Endpoint, error)) func(*cobra.Command, []string) error {
+func (f *changeFlags) act(s stdio, do func(*control.Control, context.Context, string, string, string) (control.Endpoint,
+	error)) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if err := checkEndpointID(args[0]); err != nil {
 			return err
@@ -102,13 +107,15 @@ func endpointRotate(s stdio) *cobra.Command {
 	var secret string
 	c := &cobra.Command{
 		Use: "rotate-secret ENDPOINT", Short: "Add a new secret and print it, this once",
-		Long:    "Add a new secret, which signs from the next attempt on. The present one signs beside it for --overlap, so that the receiver can change over.",
+		Long: "Add a new secret, which signs from the next attempt on. The present one signs beside it for --overlap, " +
+			"so that the receiver can change over.",
 		Example: "  waybill endpoint rotate-secret ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --overlap 72h --reason 'yearly rotation'",
 		Args:    process.OneArg("endpoint id", "waybill endpoint rotate-secret ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}
 	f.bind(c.Flags())
 	f.target.bindKeys(c.Flags())
-	c.Flags().DurationVar(&overlap, "overlap", control.DefaultOverlap, "how long the present secret signs beside the new one; 0s ends it at once")
+	c.Flags().DurationVar(&overlap, "overlap", control.DefaultOverlap,
+		"how long the present secret signs beside the new one; 0s ends it at once")
 	c.Flags().StringVar(&secret, "secret", "", "secret of your own, or @FILE (default: one is made)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := checkEndpointID(args[0]); err != nil {
@@ -133,7 +140,8 @@ func endpointTest(s stdio) *cobra.Command {
 	var f changeFlags
 	c := &cobra.Command{
 		Use: "test ENDPOINT", Short: "Send a test event to one endpoint",
-		Long:    "Send an event of type " + control.TestType + " to one endpoint, whatever types it subscribes to, through the same pipeline as every other event.",
+		Long: "Send an event of type " + control.TestType +
+			" to one endpoint, whatever types it subscribes to, through the same pipeline as every other event.",
 		Example: "  waybill endpoint test ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K",
 		Args:    process.OneArg("endpoint id", "waybill endpoint test ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}

@@ -37,9 +37,12 @@ type credentialSettings struct {
 }
 
 func (c *credentialSettings) bind(f *pflag.FlagSet) {
-	f.StringArrayVar(&c.headers, "header", nil, "header that requests carry, 'Name: value' or 'Name: @FILE'; repeatable; the value is kept encrypted and never shown")
-	f.StringVar(&c.authorizationFile, "authorization-file", "", "file with the value of the Authorization header, such as: Bearer abc")
-	f.StringVar(&c.clientCert, "client-cert", "", "PEM file with the client certificate that connections present (mTLS), the leaf first")
+	f.StringArrayVar(&c.headers, "header", nil, "header that requests carry, 'Name: value' or 'Name: @FILE'; "+
+		"repeatable; the value is kept encrypted and never shown")
+	f.StringVar(&c.authorizationFile, "authorization-file", "",
+		"file with the value of the Authorization header, such as: Bearer abc")
+	f.StringVar(&c.clientCert, "client-cert", "",
+		"PEM file with the client certificate that connections present (mTLS), the leaf first")
 	f.StringVar(&c.clientKey, "client-key", "", "PEM file with the private key of --client-cert, unencrypted")
 	f.StringVar(&c.ca, "ca", "", "PEM file with issuers of the receiver's certificate, trusted besides the system's")
 	f.StringVar(&c.oauth2.TokenURL, "oauth2-token-url", "", "token endpoint of OAuth 2.0 client credentials, https://")
@@ -47,16 +50,20 @@ func (c *credentialSettings) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.oauth2SecretFile, "oauth2-client-secret-file", "", "file with the client secret for --oauth2-token-url")
 	f.StringSliceVar(&c.oauth2.Scopes, "oauth2-scopes", nil, "scopes to ask for, comma-separated")
 	f.StringVar(&c.oauth2.Audience, "oauth2-audience", "", "audience to ask for, where the token endpoint wants one")
-	f.StringVar(&c.oauth2.Auth, "oauth2-auth", registry.AuthBasic, "how the client names itself: basic (a header) or post (in the body)")
-	f.StringVar(&c.egressProxy, "egress-proxy", "", "HTTP proxy for this endpoint instead of the dispatchers', http[s]://host:port")
+	f.StringVar(&c.oauth2.Auth, "oauth2-auth", registry.AuthBasic,
+		"how the client names itself: basic (a header) or post (in the body)")
+	f.StringVar(&c.egressProxy, "egress-proxy", "",
+		"HTTP proxy for this endpoint instead of the dispatchers', http[s]://host:port")
 	// WAYBILL_EGRESS_PROXY is the dispatchers', with a password perhaps.
 	process.SetEnv(f, "egress-proxy", "WAYBILL_ENDPOINT_EGRESS_PROXY")
-	f.DurationVar(&c.disableAfter, "disable-after", registry.DefaultDisableAfter, "disable the endpoint when no attempt succeeded for so long; 0s for never")
+	f.DurationVar(&c.disableAfter, "disable-after", registry.DefaultDisableAfter,
+		"disable the endpoint when no attempt succeeded for so long; 0s for never")
 }
 
 // bindRemove is for update.
 func (c *credentialSettings) bindRemove(f *pflag.FlagSet) {
-	f.StringSliceVar(&c.remove, "remove", nil, "remove these, comma-separated: headers, authorization, client-cert, ca, oauth2, egress-proxy")
+	f.StringSliceVar(&c.remove, "remove", nil, "remove these, comma-separated: headers, authorization, client-cert, "+
+		"ca, oauth2, egress-proxy")
 }
 
 // read reads the files that the flags name.
@@ -102,12 +109,14 @@ func (c *credentialSettings) readClient() (err error) {
 	o := c.oauth2
 	if o.TokenURL == "" && o.ClientID == "" && c.oauth2SecretFile == "" {
 		if len(o.Scopes) > 0 || o.Audience != "" {
-			return process.Usagef("--oauth2-scopes and --oauth2-audience need --oauth2-token-url, --oauth2-client-id and --oauth2-client-secret-file")
+			return process.Usagef("--oauth2-scopes and --oauth2-audience need --oauth2-token-url, --oauth2-client-id and " +
+				"--oauth2-client-secret-file")
 		}
 		return nil
 	}
 	if o.TokenURL == "" || o.ClientID == "" || c.oauth2SecretFile == "" {
-		return process.Usagef("--oauth2-token-url, --oauth2-client-id and --oauth2-client-secret-file belong together; give all three")
+		return process.Usagef("--oauth2-token-url, --oauth2-client-id and --oauth2-client-secret-file belong together; " +
+			"give all three")
 	}
 	if o.ClientSecret, err = readFile("oauth2-client-secret-file", c.oauth2SecretFile); err != nil {
 		return err
@@ -117,8 +126,9 @@ func (c *credentialSettings) readClient() (err error) {
 }
 
 func (c *credentialSettings) readRemove() error {
-	for name, flag := range map[string]*bool{"headers": &c.removeHeaders, "authorization": &c.removeAuth, "client-cert": &c.removeCert,
-		"ca": &c.removeCA, "oauth2": &c.removeOAuth2, "egress-proxy": &c.removeProxy} {
+	for name, flag := range map[string]*bool{"headers": &c.removeHeaders, "authorization": &c.removeAuth,
+		"client-cert": &c.removeCert,
+		"ca":          &c.removeCA, "oauth2": &c.removeOAuth2, "egress-proxy": &c.removeProxy} {
 		*flag = slices.Contains(c.remove, name)
 	}
 	for _, name := range c.remove {

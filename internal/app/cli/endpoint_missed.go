@@ -56,7 +56,8 @@ Deliveries that waited when it was disabled are dead letters: waybill deadletter
 const maxMissed = 100_000
 
 // collectMissed reads pages until there are enough: a page may be short.
-func collectMissed(ctx context.Context, ctl *control.Control, id string, f control.MissedFilter, limit int) (control.MissedPage, error) {
+func collectMissed(ctx context.Context, ctl *control.Control, id string, f control.MissedFilter,
+	limit int) (control.MissedPage, error) {
 	out := control.MissedPage{Events: []control.MissedEvent{}}
 	for {
 		page, err := ctl.Missed(ctx, id, f, out.Next, min(limit-len(out.Events), control.MaxPage))

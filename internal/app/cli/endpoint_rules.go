@@ -24,8 +24,10 @@ type endpointRules struct {
 }
 
 func (e *endpointRules) bind(f *pflag.FlagSet) {
-	f.StringArrayVar(&e.policyFor, "policy-for", nil, "policy for some event types only, TYPES=POLICY as in 'lab_result.*=urgent'; repeatable, the first that matches wins; '' removes all")
-	f.Float64Var(&e.maxPerSecond, "max-per-second", 0, "requests a second of all dispatchers together, such as 0.5; 0 for no limit")
+	f.StringArrayVar(&e.policyFor, "policy-for", nil, "policy for some event types only, TYPES=POLICY as in "+
+		"'lab_result.*=urgent'; repeatable, the first that matches wins; '' removes all")
+	f.Float64Var(&e.maxPerSecond, "max-per-second", 0,
+		"requests a second of all dispatchers together, such as 0.5; 0 for no limit")
 }
 
 func (e *endpointRules) check() error {
@@ -41,7 +43,8 @@ func (e *endpointRules) check() error {
 		e.policies = append(e.policies, rule)
 	}
 	if r := e.maxPerSecond; r != 0 && !(r >= registry.MinMaxPerSecond && r <= registry.MaxMaxPerSecond) {
-		return process.Usagef("--max-per-second %v: want %v to %v, or 0 for no limit", r, registry.MinMaxPerSecond, registry.MaxMaxPerSecond)
+		return process.Usagef("--max-per-second %v: want %v to %v, or 0 for no limit", r, registry.MinMaxPerSecond,
+			registry.MaxMaxPerSecond)
 	}
 	return nil
 }

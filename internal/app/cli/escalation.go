@@ -64,14 +64,16 @@ for all others.`,
 }
 
 func printEscalations(s stdio, out format, list []control.Escalation) error {
-	t := table{header: []string{"INCIDENT", "STATE", "ABOUT", "COUNT", "TOLD AT", "BY", "TENANT", "POLICY", "OPENED AT", "STEP"},
+	t := table{header: []string{"INCIDENT", "STATE", "ABOUT", "COUNT", "TOLD AT", "BY", "TENANT", "POLICY", "OPENED AT",
+		"STEP"},
 		wide: []string{"STEP", "OPENED AT", "POLICY", "TENANT", "BY", "TOLD AT"}, clip: []string{"BY"}}
 	for _, e := range list {
 		told := moment(e.ToldAt)
 		if told == "" {
 			told = "NOBODY TOLD"
 		}
-		t.add(e.ID, string(e.State), about(e), fmt.Sprint(e.Count), told, e.AckedBy, e.Tenant, e.Policy, moment(e.OpenedAt), fmt.Sprint(e.Step))
+		t.add(e.ID, string(e.State), about(e), fmt.Sprint(e.Count), told, e.AckedBy, e.Tenant, e.Policy, moment(e.OpenedAt),
+			fmt.Sprint(e.Step))
 	}
 	return t.show(s, out, "no incidents match")
 }
@@ -92,9 +94,10 @@ func about(e control.Escalation) string {
 func escalationShow(s stdio) *cobra.Command {
 	var f askFlags
 	c := &cobra.Command{Use: "show ID", Short: "Show an incident: what for, and how far each channel has come",
-		Long:    "Show an incident, by its id or by the record id of a dead letter in it.",
-		Example: "  waybill escalation show inc_5f1c9a0b3d7e2f4a6b8c\n  waybill escalation show delivery.dead_lettered/evt_1/ep_2",
-		Args:    process.OneArg("incident id", "waybill escalation show inc_5f1c9a0b3d7e2f4a6b8c")}
+		Long: "Show an incident, by its id or by the record id of a dead letter in it.",
+		Example: "  waybill escalation show inc_5f1c9a0b3d7e2f4a6b8c\n  waybill escalation show " +
+			"delivery.dead_lettered/evt_1/ep_2",
+		Args: process.OneArg("incident id", "waybill escalation show inc_5f1c9a0b3d7e2f4a6b8c")}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.Escalation, error) {
@@ -159,8 +162,10 @@ func printEscalation(s stdio, out format, e control.Escalation) error {
 	case e.First.EventID != "":
 		first = e.First.EventID + ": " + first
 	}
-	f := fields{{"incident", e.ID}, {"state", string(e.State)}, {"tenant", e.Tenant}, {"policy", fmt.Sprintf("%s, step %d of round %d", e.Policy, e.Step, e.Round)},
-		{"opened at", moment(e.OpenedAt)}, {"promised by", moment(e.DeliverBy)}, {"told at", told}, {"taken by", taken}, {"note", e.AckNote},
+	f := fields{{"incident", e.ID}, {"state", string(e.State)}, {"tenant", e.Tenant},
+		{"policy", fmt.Sprintf("%s, step %d of round %d", e.Policy, e.Step, e.Round)},
+		{"opened at", moment(e.OpenedAt)}, {"promised by", moment(e.DeliverBy)}, {"told at", told}, {"taken by", taken},
+		{"note", e.AckNote},
 		{label, fmt.Sprint(e.Count)}, {"first", first}, {"reasons", counts(e.Reasons)}, {"endpoints", counts(e.Endpoints)}}
 	if err := f.write(s.out); err != nil {
 		return err

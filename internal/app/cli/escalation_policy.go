@@ -16,7 +16,8 @@ import (
 
 func escalationPolicyCommand(s stdio) *cobra.Command {
 	return group("escalation-policy", "Say who is told of which dead letters, and when",
-		"  waybill escalation-policy create oncall --step 0s:oncall-chat,pager --step 10m:lead\n  waybill escalation-policy list",
+		"  waybill escalation-policy create oncall --step 0s:oncall-chat,pager --step 10m:lead\n  waybill "+
+			"escalation-policy list",
 		policyCreate(s), policyList(s), policyShow(s), policyUpdate(s), policyDelete(s))
 }
 
@@ -35,8 +36,10 @@ func (p *policySettings) bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&p.reasons, "reasons", nil, "for these reason codes only, such as endpoint_unreachable")
 	f.StringVar(&p.description, "description", "", "for people")
 	f.IntVar(&p.priority, "priority", escalation.DefaultPriority, "the lowest that matches counts")
-	f.DurationVar(&p.repeat, "repeat", escalation.DefaultRepeat, "start the steps anew so long after the incident began, and again; 0s for never")
-	f.DurationVar(&p.longest, "max-duration", escalation.DefaultMaxDuration, "the incident ends after that also when nobody acknowledged")
+	f.DurationVar(&p.repeat, "repeat", escalation.DefaultRepeat,
+		"start the steps anew so long after the incident began, and again; 0s for never")
+	f.DurationVar(&p.longest, "max-duration", escalation.DefaultMaxDuration,
+		"the incident ends after that also when nobody acknowledged")
 	f.DurationVar(&p.window, "window", escalation.DefaultWindow, "group what follows the first dead letter by so much")
 }
 
@@ -109,8 +112,10 @@ each --window.`,
 		if err != nil {
 			return err
 		}
-		spec := control.EscalationPolicySpec{Name: args[0], Description: set.description, Priority: set.priority, Tenants: set.tenants, Types: set.types, Reasons: set.reasons,
-			Steps: steps, Repeat: (*control.Duration)(&set.repeat), MaxDuration: control.Duration(set.longest), Window: control.Duration(set.window), Reason: f.reason}
+		spec := control.EscalationPolicySpec{Name: args[0], Description: set.description, Priority: set.priority,
+			Tenants: set.tenants, Types: set.types, Reasons: set.reasons,
+			Steps: steps, Repeat: (*control.Duration)(&set.repeat), MaxDuration: control.Duration(set.longest),
+			Window: control.Duration(set.window), Reason: f.reason}
 		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.EscalationPolicy, error) {
 			return ctl.CreateEscalationPolicy(ctx, spec, actorOr(f.actor))
 		}, printPolicy, warnUncovered)
@@ -147,7 +152,8 @@ func parseStep(text string) (control.EscalationStep, error) {
 	after, list, ok := strings.Cut(text, ":")
 	d, err := time.ParseDuration(strings.TrimSpace(after))
 	if !ok || err != nil || d < 0 {
-		return control.EscalationStep{}, process.Usagef("--step %q: want AFTER:CHANNEL[,CHANNEL…], such as 0s:oncall-chat,pager", text)
+		return control.EscalationStep{}, process.Usagef("--step %q: want AFTER:CHANNEL[,CHANNEL…], such as "+
+			"0s:oncall-chat,pager", text)
 	}
 	step := control.EscalationStep{After: control.Duration(d)}
 	for name := range strings.SplitSeq(list, ",") {
@@ -164,7 +170,8 @@ func parseStep(text string) (control.EscalationStep, error) {
 func policyList(s stdio) *cobra.Command {
 	var f askFlags
 	c := &cobra.Command{Use: "list", Short: "List the escalation policies, and for whom there is none",
-		Long: "List the escalation policies, by name. A warning says so where nobody would be told of a dead letter.", Example: "  waybill escalation-policy list"}
+		Long:    "List the escalation policies, by name. A warning says so where nobody would be told of a dead letter.",
+		Example: "  waybill escalation-policy list"}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) ([]control.EscalationPolicy, error) {
@@ -177,7 +184,8 @@ func policyList(s stdio) *cobra.Command {
 func policyShow(s stdio) *cobra.Command {
 	var f askFlags
 	c := &cobra.Command{Use: "show NAME", Short: "Show an escalation policy", Long: "Show an escalation policy.",
-		Example: "  waybill escalation-policy show oncall -o json", Args: process.OneArg("name", "waybill escalation-policy show oncall")}
+		Example: "  waybill escalation-policy show oncall -o json",
+		Args:    process.OneArg("name", "waybill escalation-policy show oncall")}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return answer(c, s, &f, func(ctx context.Context, ctl *control.Control) (control.EscalationPolicy, error) {
@@ -191,7 +199,8 @@ func policyDelete(s stdio) *cobra.Command {
 	var f changeFlags
 	c := &cobra.Command{Use: "delete NAME", Short: "End an escalation policy",
 		Long:    "End an escalation policy. Incidents that began under it go on as they began.",
-		Example: "  waybill escalation-policy delete oncall --reason 'replaced by labs'", Args: process.OneArg("name", "waybill escalation-policy delete oncall")}
+		Example: "  waybill escalation-policy delete oncall --reason 'replaced by labs'",
+		Args:    process.OneArg("name", "waybill escalation-policy delete oncall")}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.EscalationPolicy, error) {
@@ -218,10 +227,12 @@ func printPolicy(s stdio, out format, p control.EscalationPolicy) error {
 
 func printPolicies(s stdio, out format, list []control.EscalationPolicy) error {
 	if out == "json" {
-		return printJSON(s.out, control.EscalationPolicyList{Policies: append([]control.EscalationPolicy{}, list...), Warning: control.Uncovered(list)})
+		return printJSON(s.out, control.EscalationPolicyList{Policies: append([]control.EscalationPolicy{}, list...),
+			Warning: control.Uncovered(list)})
 	}
 	t := table{header: []string{"NAME", "PRIORITY", "TENANTS", "TYPES", "REASONS", "STEPS", "REPEAT", "MAX", "WINDOW"},
-		wide: []string{"WINDOW", "MAX", "REPEAT", "REASONS", "TENANTS", "PRIORITY"}, clip: []string{"TENANTS", "TYPES", "REASONS", "STEPS"}}
+		wide: []string{"WINDOW", "MAX", "REPEAT", "REASONS", "TENANTS", "PRIORITY"},
+		clip: []string{"TENANTS", "TYPES", "REASONS", "STEPS"}}
 	for _, p := range list {
 		var steps []string
 		for _, st := range p.Steps {
@@ -231,7 +242,8 @@ func printPolicies(s stdio, out format, list []control.EscalationPolicy) error {
 		if p.Repeat == 0 {
 			repeat = "never"
 		}
-		t.add(p.Name, fmt.Sprint(p.Priority), anyOf(p.Tenants), anyOf(p.Types), anyOf(p.Reasons), strings.Join(steps, " "), repeat, p.MaxDuration.String(), p.Window.String())
+		t.add(p.Name, fmt.Sprint(p.Priority), anyOf(p.Tenants), anyOf(p.Types), anyOf(p.Reasons), strings.Join(steps, " "),
+			repeat, p.MaxDuration.String(), p.Window.String())
 	}
 	return t.show(s, out, "no escalation policies")
 }

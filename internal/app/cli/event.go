@@ -55,7 +55,8 @@ deliver_by and subject); all are checked before the first is published.`,
 	c.Flags().StringVar(&f.tenant, "tenant", control.DefaultTenant, "owner of the event")
 	c.Flags().StringVar(&f.id, "id", "", "id of the event, stable for ever (default: one is made)")
 	c.Flags().StringVar(&f.timestamp, "timestamp", "", "when the fact happened, RFC 3339 (default: now)")
-	c.Flags().StringVar(&f.deliverBy, "deliver-by", "", "deadline: RFC 3339, or a duration from now, such as 30m (default: none)")
+	c.Flags().StringVar(&f.deliverBy, "deliver-by", "",
+		"deadline: RFC 3339, or a duration from now, such as 30m (default: none)")
 	c.Flags().StringVar(&f.subjectType, "subject-type", "", "type of the resource that the event is about")
 	c.Flags().StringVar(&f.subjectID, "subject-id", "", "id of the resource that the event is about")
 	c.Flags().BoolVar(&f.ndjson, "ndjson", false, "--data holds whole events, one a line")
@@ -106,7 +107,8 @@ func (f *publishFlags) event(s stdio, now time.Time) ([]byte, error) {
 		return nil, process.Usagef("--subject-type and --subject-id name one resource together; give both or neither")
 	}
 	event := []byte{'{'}
-	for _, m := range [][2]string{{"id", f.id}, {"type", f.eventType}, {"timestamp", f.timestamp}, {"deliver_by", deliverBy}} {
+	for _, m := range [][2]string{{"id", f.id}, {"type", f.eventType}, {"timestamp", f.timestamp},
+		{"deliver_by", deliverBy}} {
 		if m[1] != "" {
 			event = append(append(event, `"`+m[0]+`":`...), quoted(m[1])...)
 			event = append(event, ',')
@@ -178,7 +180,8 @@ func eventShow(s stdio) *cobra.Command {
 	var tenant string
 	c := &cobra.Command{
 		Use: "show EVENT", Short: "Show what is on record of an event",
-		Long:    "Show what is on record of an event. The ledger holds no payloads: --content adds the event itself, for as long as the stream EVENTS keeps it.",
+		Long: "Show what is on record of an event. The ledger holds no payloads: --content adds the event itself, for " +
+			"as long as the stream EVENTS keeps it.",
 		Example: "  waybill event show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K\n  waybill event show order-17 --content -o json",
 		Args:    process.OneArg("event id", "waybill event show evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"),
 	}

@@ -21,7 +21,8 @@ func printContents(s stdio, out format, e control.EventDetails) error {
 	}
 	t := table{header: []string{"POSITION", "STORED", "STATE", "TYPE", "DATA SHA-256", "DELIVERIES"}, flow: true}
 	for _, c := range e.Contents {
-		t.add(strconv.FormatUint(c.Seq, 10), moment(c.StoredAt), spaced(c.State, c.Reason), c.Type, c.DataDigest, strconv.Itoa(c.Deliveries))
+		t.add(strconv.FormatUint(c.Seq, 10), moment(c.StoredAt), spaced(c.State, c.Reason), c.Type, c.DataDigest,
+			strconv.Itoa(c.Deliveries))
 	}
 	return t.show(s, out, "")
 }

@@ -95,7 +95,8 @@ func splitEvents(b []byte) ([]line, error) {
 			continue
 		}
 		if len(event) > envelope.MaxEventBytes {
-			return nil, process.Usagef("line %d: %d bytes; at most %d; nothing was published", i+1, len(event), envelope.MaxEventBytes)
+			return nil, process.Usagef("line %d: %d bytes; at most %d; nothing was published", i+1, len(event),
+				envelope.MaxEventBytes)
 		}
 		if _, err := envelope.ParseDraft(event); err != nil {
 			return nil, process.Usagef("line %d: %w; nothing was published: correct it and repeat", i+1, err)
@@ -141,7 +142,8 @@ func (f *publishFlags) publishLines(ctx context.Context, ctl *control.Control, s
 		ack, err := ctl.PublishEvent(ctx, f.tenant, l.event, "")
 		if err != nil {
 			done.Failed++
-			failed = fmt.Errorf("line %d: %w; %s stored before it; what has an id of its own can be published again safely", l.number, err,
+			failed = fmt.Errorf("line %d: %w; %s stored before it; what has an id of its own can be published again safely",
+				l.number, err,
 				text.Count(len(done.Results), "event is", "events are"))
 			break
 		}

@@ -30,13 +30,15 @@ func eventTypeSet(s stdio) *cobra.Command {
 whole of it, so what is not named is no longer set. It takes effect at the next
 event (deadline) and at the next attempt (policy). Of several patterns that match,
 the one that names the type most closely wins, for each setting by itself.`,
-		Example: "  " + eventTypeExample + "\n  waybill event-type set report.monthly --tenant acme --policy '{\"delays\":[\"1h\",\"6h\"]}' --reason 'ticket 4711'",
-		Args:    process.OneArg("pattern of event types", eventTypeExample),
+		Example: "  " + eventTypeExample + "\n  waybill event-type set report.monthly --tenant acme --policy " +
+			"'{\"delays\":[\"1h\",\"6h\"]}' --reason 'ticket 4711'",
+		Args: process.OneArg("pattern of event types", eventTypeExample),
 	}
 	f.bind(c.Flags())
 	c.Flags().StringVar(&tenant, "tenant", control.DefaultTenant, "owner of the events")
 	c.Flags().DurationVar(&set.deliverWithin, "deliver-within", 0, "deadline for events that bring none")
-	c.Flags().StringVar(&set.policy, "policy", "", "schedule of attempts where the endpoint has none: standard, urgent, a JSON object, or @FILE")
+	c.Flags().StringVar(&set.policy, "policy", "", "schedule of attempts where the endpoint has none: standard, "+
+		"urgent, a JSON object, or @FILE")
 	c.Flags().StringVar(&set.description, "description", "", "for people")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		policy, err := set.readPolicy()
@@ -50,9 +52,11 @@ the one that names the type most closely wins, for each setting by itself.`,
 			return process.Usagef("--deliver-within %s: want more than 0s", set.deliverWithin)
 		}
 		if set.deliverWithin == 0 && policy == nil {
-			return process.Usagef("nothing to set; name --deliver-within or --policy, or delete the event type with: waybill event-type delete '%s'", args[0])
+			return process.Usagef("nothing to set; name --deliver-within or --policy, or delete the event type with: waybill "+
+				"event-type delete '%s'", args[0])
 		}
-		spec := control.EventTypeSpec{Description: set.description, DeliverWithin: control.Duration(set.deliverWithin), Policy: policy}
+		spec := control.EventTypeSpec{Description: set.description, DeliverWithin: control.Duration(set.deliverWithin),
+			Policy: policy}
 		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.EventType, error) {
 			return ctl.SetEventType(ctx, tenant, args[0], spec, actorOr(f.actor), f.reason)
 		}, printEventType)
@@ -65,7 +69,8 @@ func eventTypeList(s stdio) *cobra.Command {
 	var tenant string
 	c := &cobra.Command{
 		Use: "list", Short: "List what is set for event types",
-		Long:    "List what is set for event types. Of a tenant's patterns that match, the first one that sets something wins.",
+		Long: "List what is set for event types. Of a tenant's patterns that match, the first one that sets something " +
+			"wins.",
 		Example: "  waybill event-type list --tenant acme",
 	}
 	f.bind(c.Flags())
@@ -108,7 +113,8 @@ func eventTypeDelete(s stdio) *cobra.Command {
 	var tenant string
 	c := &cobra.Command{
 		Use: "delete TYPE_PATTERN", Short: "End what is set for one pattern",
-		Long:    "End what is set for one pattern. A deadline that was promised stands; the policy of what is on its way changes at its next attempt.",
+		Long: "End what is set for one pattern. A deadline that was promised stands; the policy of what is on its way " +
+			"changes at its next attempt.",
 		Example: "  waybill event-type delete 'lab_result.>' --reason 'moved to the endpoints'",
 		Args:    process.OneArg("pattern of event types", "waybill event-type delete 'lab_result.>'"),
 	}

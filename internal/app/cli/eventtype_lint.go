@@ -48,7 +48,8 @@ With --strict, a sure warning makes the exit status 1.`,
 	}
 	f.target.bind(c.Flags())
 	f.out.bind(c.Flags())
-	c.Flags().StringVar(&f.sample, "sample", "", "look at this payload, a JSON file or - for standard input, instead of EVENTS")
+	c.Flags().StringVar(&f.sample, "sample", "",
+		"look at this payload, a JSON file or - for standard input, instead of EVENTS")
 	c.Flags().StringVar(&f.tenant, "tenant", "", "events of this tenant only")
 	c.Flags().IntVar(&f.events, "events", 200, "how many of the newest messages of EVENTS to read")
 	c.Flags().BoolVar(&f.strict, "strict", false, "exit with 1 when a warning is sure")
@@ -114,7 +115,8 @@ func (f *lintFlags) report(s stdio, l *payloadlint.Lint) error {
 		return err
 	}
 	if f.strict && sure > 0 {
-		return errors.New(text.Count(sure, "place carries", "places carry") + " personal data or secrets; send references instead, or run without --strict")
+		return errors.New(text.Count(sure, "place carries", "places carry") +
+			" personal data or secrets; send references instead, or run without --strict")
 	}
 	return nil
 }
@@ -134,7 +136,9 @@ func (f *lintFlags) print(s stdio, r lintReport) error {
 		t.note(w.Advice)
 	}
 	if r.Looked == 0 {
-		return t.show(s, f.out, "no event was looked at: there is none of this type and tenant among the newest in EVENTS; check the name, or ask with a higher --events")
+		return t.show(s, f.out, "no event was looked at: there is none of this type and tenant among the newest in "+
+			"EVENTS; check the name, or ask with a higher --events")
 	}
-	return t.show(s, f.out, text.Count(r.Looked, "event", "events")+" looked at: nothing that looks like personal data or secrets")
+	return t.show(s, f.out, text.Count(r.Looked, "event", "events")+
+		" looked at: nothing that looks like personal data or secrets")
 }

@@ -56,7 +56,8 @@ is left out, and the file says so.`,
 	c.Flags().DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait for a checkpoint over the newest records")
 	bindActor(c.Flags(), &f.actor)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		q := control.EvidenceRequest{EventID: args[0], Tenant: f.tenant, EndpointID: f.endpoint, Actor: actorOr(f.actor), Wait: f.wait}
+		q := control.EvidenceRequest{EventID: args[0], Tenant: f.tenant, EndpointID: f.endpoint, Actor: actorOr(f.actor),
+			Wait: f.wait}
 		if err := firstError(f.out.check(), checkEventID(args[0]), checkTenant(f.tenant), explain(q.Check())); err != nil {
 			return err
 		}
@@ -87,7 +88,8 @@ func (f *exportFlags) export(ctx context.Context, s stdio, l control.EvidenceSou
 		return err
 	}
 	if n := len(e.Statement.Uncovered); n > 0 {
-		fmt.Fprintf(s.err, "waybill: no checkpoint covers %d of the %s yet; what is not covered is left out, and the file says so; export again in a minute\n", n, text.Count(n+len(e.Records), "record", "records"))
+		fmt.Fprintf(s.err, "waybill: no checkpoint covers %d of the %s yet; what is not covered is left out, and the file "+
+			"says so; export again in a minute\n", n, text.Count(n+len(e.Records), "record", "records"))
 	}
 	if wrote, err := writeFile(s.out, "out", f.to, b); err != nil || !wrote {
 		return err
@@ -97,11 +99,15 @@ func (f *exportFlags) export(ctx context.Context, s stdio, l control.EvidenceSou
 		return err
 	}
 	if f.out == "json" {
-		return printJSON(s.out, map[string]any{"file": f.to, "tenant": e.Subject.Tenant, "event_id": e.Subject.EventID, "endpoint_id": e.Subject.EndpointID,
-			"records": len(e.Records), "uncovered": len(e.Statement.Uncovered), "origin": tree.Origin, "size": tree.Size, "bytes": len(b)})
+		return printJSON(s.out, map[string]any{"file": f.to, "tenant": e.Subject.Tenant, "event_id": e.Subject.EventID,
+			"endpoint_id": e.Subject.EndpointID,
+			"records":     len(e.Records), "uncovered": len(e.Statement.Uncovered), "origin": tree.Origin, "size": tree.Size,
+			"bytes": len(b)})
 	}
-	_, err = fmt.Fprintf(s.out, "%s  %s of event %s, proven by the checkpoint of %s over %s\nverify it anywhere with: waybill evidence verify %s --key ledger.pub\nledger.pub is what waybill ledger key show prints\n",
-		f.to, text.Count(len(e.Records), "record", "records"), printable(e.Subject.EventID), printable(tree.Origin), text.Count(tree.Size, "record", "records"), f.to)
+	_, err = fmt.Fprintf(s.out, "%s  %s of event %s, proven by the checkpoint of %s over %s\nverify it anywhere with: "+
+		"waybill evidence verify %s --key ledger.pub\nledger.pub is what waybill ledger key show prints\n",
+		f.to, text.Count(len(e.Records), "record", "records"), printable(e.Subject.EventID), printable(tree.Origin),
+		text.Count(tree.Size, "record", "records"), f.to)
 	return err
 }
 

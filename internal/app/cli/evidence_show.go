@@ -66,7 +66,8 @@ the file is verified first and the page says so; without, it says that it was no
 			err = printStory(s.out, s.room(out), args[0], r)
 		}
 		if err == nil && len(r.Problems) > 0 {
-			err = fmt.Errorf("%s is not as it was written: %s; see: waybill evidence verify %s --key KEY", args[0], printable(r.Problems[0]), args[0])
+			err = fmt.Errorf("%s is not as it was written: %s; see: waybill evidence verify %s --key KEY", args[0],
+				printable(r.Problems[0]), args[0])
 		}
 		if err == nil && len(r.Contradictions) > 0 {
 			err = contradicts(args[0], r)
@@ -134,7 +135,10 @@ func printStory(w io.Writer, room int, file string, r *evidence.Report) error {
 // timeline lists every record by the time that it speaks of.
 func timeline(facts []evidence.Fact) *table {
 	facts = slices.Clone(facts)
-	slices.SortStableFunc(facts, func(a, b evidence.Fact) int { return cmp.Or(a.When().Compare(b.When()), cmp.Compare(a.Idx, b.Idx)) })
+	slices.SortStableFunc(facts, func(a, b evidence.Fact) int {
+		return cmp.Or(a.When().Compare(b.When()),
+			cmp.Compare(a.Idx, b.Idx))
+	})
 	var from time.Time
 	for _, f := range facts {
 		if f.Role == evidence.OfEvent {
@@ -142,7 +146,8 @@ func timeline(facts []evidence.Fact) *table {
 			break
 		}
 	}
-	t := &table{header: []string{"TIME (UTC)", "AFTER", "RECORD", "WHAT", "ENDPOINT"}, wide: []string{"AFTER", "RECORD"}, clip: []string{"WHAT"}}
+	t := &table{header: []string{"TIME (UTC)", "AFTER", "RECORD", "WHAT", "ENDPOINT"}, wide: []string{"AFTER", "RECORD"},
+		clip: []string{"WHAT"}}
 	for _, f := range facts {
 		after := ""
 		if f.Role == evidence.OfEvent {

@@ -23,9 +23,12 @@ type keyFlags struct {
 }
 
 func (k *keyFlags) bind(f *pflag.FlagSet) {
-	f.StringSliceVar(&k.keys, "key", nil, "verifier key of the ledger (NAME+HASH+BASE64), or a file of them; it MUST come from somebody you trust, not with the file; repeatable, comma-separated")
-	f.StringSliceVar(&k.witnesses, "witness-key", nil, "verifier key of a witness that must have signed too, or a file of them; repeatable, comma-separated")
-	f.StringVar(&k.roots, "timestamp-ca", "", "root certificates (PEM) of a time stamping authority (RFC 3161) that must have stamped the checkpoint")
+	f.StringSliceVar(&k.keys, "key", nil, "verifier key of the ledger (NAME+HASH+BASE64), or a file of them; it MUST "+
+		"come from somebody you trust, not with the file; repeatable, comma-separated")
+	f.StringSliceVar(&k.witnesses, "witness-key", nil, "verifier key of a witness that must have signed too, or a file "+
+		"of them; repeatable, comma-separated")
+	f.StringVar(&k.roots, "timestamp-ca", "", "root certificates (PEM) of a time stamping authority (RFC 3161) that "+
+		"must have stamped the checkpoint")
 }
 
 func (k *keyFlags) options() (o evidence.Options, err error) {
@@ -51,7 +54,8 @@ func readKeys(flag string, values []string) ([]evidence.Key, error) {
 	for _, v := range values {
 		text, err := os.ReadFile(v)
 		if err != nil && strings.Count(v, "+") < 2 {
-			return nil, process.Usagef("--%s: %w; name a file that can be read, or give the verifier key itself, NAME+HASH+BASE64", flag, err)
+			return nil, process.Usagef("--%s: %w; name a file that can be read, or give the verifier key itself, "+
+				"NAME+HASH+BASE64", flag, err)
 		}
 		if err != nil {
 			text = []byte(v)
@@ -85,13 +89,15 @@ one id, 2 wrong use.`,
 	}
 	out.bind(c.Flags())
 	keys.bind(c.Flags())
-	c.Flags().StringVar(&payload, "payload", "", "file with the event's data, the event, or a request's body, to compare with the digests")
+	c.Flags().StringVar(&payload, "payload", "", "file with the event's data, the event, or a request's body, to "+
+		"compare with the digests")
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		if err := out.check(); err != nil {
 			return err
 		}
 		if len(keys.keys) == 0 {
-			return process.Usagef("--key is missing: without a key that you trust nothing is proven; for example: --key ledger.pub; to look at the file all the same: waybill evidence show %s", args[0])
+			return process.Usagef("--key is missing: without a key that you trust nothing is proven; for example: --key "+
+				"ledger.pub; to look at the file all the same: waybill evidence show %s", args[0])
 		}
 		o, err := keys.options()
 		if err != nil {
@@ -113,13 +119,15 @@ one id, 2 wrong use.`,
 			err = printReport(s.out, args[0], r)
 		}
 		if err == nil && !r.Proven {
-			err = fmt.Errorf("%s is not proven: %s; ask for the file again, and for the key by another way", args[0], printable(first(r.Problems...)))
+			err = fmt.Errorf("%s is not proven: %s; ask for the file again, and for the key by another way", args[0],
+				printable(first(r.Problems...)))
 		}
 		if err == nil && len(r.Contradictions) > 0 {
 			err = contradicts(args[0], r)
 		}
 		if err == nil && r.Payload == evidence.PayloadDiffers {
-			err = fmt.Errorf("%s is proven, and %s is not what was sent: %s; ask whoever gave you the payload for the bytes as they were received", args[0], payload, r.PayloadProblem)
+			err = fmt.Errorf("%s is proven, and %s is not what was sent: %s; ask whoever gave you the payload for the bytes "+
+				"as they were received", args[0], payload, r.PayloadProblem)
 		}
 		return err
 	}
@@ -171,7 +179,8 @@ func aboutText(about string) string {
 
 // contradicts is the error of a file whose records contradict each other.
 func contradicts(file string, r *evidence.Report) error {
-	return fmt.Errorf("%s shows different events under one id; compare what was sent with the digests: waybill event show %s", file, printable(r.Subject.EventID))
+	return fmt.Errorf("%s shows different events under one id; compare what was sent with the digests: waybill event "+
+		"show %s", file, printable(r.Subject.EventID))
 }
 
 func verdict(r *evidence.Report) string {

@@ -74,8 +74,9 @@ func connectionTopic() *cobra.Command {
 	var t target
 	flags := pflag.NewFlagSet("connection", pflag.ContinueOnError)
 	t.bind(flags)
-	return &cobra.Command{Use: "connection", Hidden: true, Short: "How a command finds the deployment", Long: ConnectionText() + "\n\n" +
-		strings.TrimRight(flags.FlagUsages(), "\n")}
+	return &cobra.Command{Use: "connection", Hidden: true, Short: "How a command finds the deployment",
+		Long: ConnectionText() + "\n\n" +
+			strings.TrimRight(flags.FlagUsages(), "\n")}
 }
 
 // ConnectionText says how a command finds the deployment.

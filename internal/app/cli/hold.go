@@ -16,7 +16,8 @@ import (
 
 func holdCommand(s stdio) *cobra.Command {
 	return group("hold", "Keep records from being retired while a legal hold is on",
-		"  waybill hold add --event evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --actor ann@example.com --reason 'case 7'\n  waybill hold list",
+		"  waybill hold add --event evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K --actor ann@example.com --reason 'case 7'\n  waybill "+
+			"hold list",
 		holdAdd(s), holdList(s), holdShow(s), holdRelease(s))
 }
 
@@ -60,24 +61,26 @@ once the hold is in ClickHouse: from then on it is in force.`,
 		if err := firstError(f.out.check(), whoAndWhy(h.Actor, h.Reason)); err != nil {
 			return err
 		}
-		return f.target.withKeeper(c.Context(), roles.Auditor, onRecordPatience, func(ctx context.Context, k *custody.Keeper) error {
-			added, late, err := k.Add(ctx, h)
-			if err != nil {
-				return err
-			}
-			kept, err := k.Kept(ctx, added)
-			if err != nil {
-				return err
-			}
-			return printAdded(s, f.out, added, kept, late)
-		})
+		return f.target.withKeeper(c.Context(), roles.Auditor, onRecordPatience,
+			func(ctx context.Context, k *custody.Keeper) error {
+				added, late, err := k.Add(ctx, h)
+				if err != nil {
+					return err
+				}
+				kept, err := k.Kept(ctx, added)
+				if err != nil {
+					return err
+				}
+				return printAdded(s, f.out, added, kept, late)
+			})
 	}
 	return c
 }
 
 func printAdded(s stdio, out format, h custody.Hold, kept, late []uint32) error {
 	for _, m := range slices.Compact(slices.Sorted(slices.Values(late))) {
-		if _, err := fmt.Fprintf(s.err, "month %s was put on record as retired before this hold: what is gone of it cannot be kept\n", custody.Name(m)); err != nil {
+		if _, err := fmt.Fprintf(s.err, "month %s was put on record as retired before this hold: what is gone of it "+
+			"cannot be kept\n", custody.Name(m)); err != nil {
 			return err
 		}
 	}
@@ -125,7 +128,8 @@ func holdList(s stdio) *cobra.Command {
 	var f askFlags
 	var all bool
 	c := &cobra.Command{Use: "list", Short: "List the legal holds in force",
-		Long: "List the legal holds in force, as the ledger has them; with --all also those that were released.", Args: process.NoArgs,
+		Long:    "List the legal holds in force, as the ledger has them; with --all also those that were released.",
+		Args:    process.NoArgs,
 		Example: "  waybill hold list\n  waybill hold list --all -o json"}
 	f.bind(c.Flags())
 	c.Flags().BoolVar(&all, "all", false, "also those that were released")
@@ -133,17 +137,18 @@ func holdList(s stdio) *cobra.Command {
 		if err := f.out.check(); err != nil {
 			return err
 		}
-		return f.target.withKeeper(c.Context(), roles.Auditor, onRecordPatience, func(ctx context.Context, k *custody.Keeper) error {
-			st, err := k.State(ctx)
-			if err != nil {
-				return err
-			}
-			list := st.Active()
-			if all {
-				list = st.Holds
-			}
-			return printHolds(s, f.out, list)
-		})
+		return f.target.withKeeper(c.Context(), roles.Auditor, onRecordPatience,
+			func(ctx context.Context, k *custody.Keeper) error {
+				st, err := k.State(ctx)
+				if err != nil {
+					return err
+				}
+				list := st.Active()
+				if all {
+					list = st.Holds
+				}
+				return printHolds(s, f.out, list)
+			})
 	}
 	return c
 }
@@ -164,24 +169,26 @@ const aHold = "hold_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"
 
 func holdShow(s stdio) *cobra.Command {
 	var f askFlags
-	c := &cobra.Command{Use: "show HOLD", Short: "Show a legal hold", Long: "Show a legal hold: what it covers, who put it in force and why, and who released it.",
+	c := &cobra.Command{Use: "show HOLD", Short: "Show a legal hold",
+		Long:    "Show a legal hold: what it covers, who put it in force and why, and who released it.",
 		Example: "  waybill hold show " + aHold, Args: process.OneArg("hold id", "waybill hold show "+aHold)}
 	f.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := f.out.check(); err != nil {
 			return err
 		}
-		return f.target.withKeeper(c.Context(), roles.Auditor, onRecordPatience, func(ctx context.Context, k *custody.Keeper) error {
-			st, err := k.State(ctx)
-			if err != nil {
-				return err
-			}
-			i := slices.IndexFunc(st.Holds, func(h custody.Hold) bool { return h.ID == args[0] })
-			if i < 0 {
-				return fmt.Errorf("there is no hold %.64q; see: waybill hold list --all", args[0])
-			}
-			return printHold(s, f.out, st.Holds[i])
-		})
+		return f.target.withKeeper(c.Context(), roles.Auditor, onRecordPatience,
+			func(ctx context.Context, k *custody.Keeper) error {
+				st, err := k.State(ctx)
+				if err != nil {
+					return err
+				}
+				i := slices.IndexFunc(st.Holds, func(h custody.Hold) bool { return h.ID == args[0] })
+				if i < 0 {
+					return fmt.Errorf("there is no hold %.64q; see: waybill hold list --all", args[0])
+				}
+				return printHold(s, f.out, st.Holds[i])
+			})
 	}
 	return c
 }
@@ -190,7 +197,8 @@ func printHold(s stdio, out format, h custody.Hold) error {
 	if out == "json" {
 		return printJSON(s.out, h)
 	}
-	f := fields{{"hold", h.ID}, {"covers", h.Covers()}, {"record", fmt.Sprint(h.Idx)}, {"since", moment(h.AddedAt)}, {"by", h.Actor},
+	f := fields{{"hold", h.ID}, {"covers", h.Covers()}, {"record", fmt.Sprint(h.Idx)}, {"since", moment(h.AddedAt)},
+		{"by", h.Actor},
 		{"reason", h.Reason}, {"released", moment(h.Released)}, {"released by", h.By}, {"because", h.Why}}
 	return f.write(s.out)
 }
@@ -199,7 +207,8 @@ func holdRelease(s stdio) *cobra.Command {
 	var f askFlags
 	var actor, reason string
 	c := &cobra.Command{Use: "release HOLD", Short: "End a legal hold",
-		Long:    "End a legal hold, in the name of a person and for a reason. Nothing is dropped by it: waybill ledger retire does that.",
+		Long: "End a legal hold, in the name of a person and for a reason. Nothing is dropped by it: waybill ledger " +
+			"retire does that.",
 		Example: "  waybill hold release " + aHold + " --actor ann@example.com --reason 'case closed'",
 		Args:    process.OneArg("hold id", "waybill hold release "+aHold+" --actor ann@example.com --reason 'case closed'")}
 	f.bind(c.Flags())
@@ -209,13 +218,14 @@ func holdRelease(s stdio) *cobra.Command {
 		if err := firstError(f.out.check(), whoAndWhy(actor, reason)); err != nil {
 			return err
 		}
-		return f.target.withKeeper(c.Context(), roles.Auditor, onRecordPatience, func(ctx context.Context, k *custody.Keeper) error {
-			h, err := k.Release(ctx, args[0], actor, reason)
-			if err != nil {
-				return err
-			}
-			return printHold(s, f.out, h)
-		})
+		return f.target.withKeeper(c.Context(), roles.Auditor, onRecordPatience,
+			func(ctx context.Context, k *custody.Keeper) error {
+				h, err := k.Release(ctx, args[0], actor, reason)
+				if err != nil {
+					return err
+				}
+				return printHold(s, f.out, h)
+			})
 	}
 	return c
 }

@@ -16,7 +16,8 @@ import (
 
 func keyCommand(s stdio) *cobra.Command {
 	return group("key", "Make and replace the keys that endpoints' and channels' secrets are encrypted with",
-		"  waybill key generate --secrets-key-file /etc/waybill/secrets.key\n  waybill key rotate --secrets-key-file /etc/waybill/secrets.key",
+		"  waybill key generate --secrets-key-file /etc/waybill/secrets.key\n  waybill key rotate --secrets-key-file "+
+			"/etc/waybill/secrets.key",
 		keyGenerate(s), keyRotate(s), keyReseal(s), keyList(s))
 }
 
@@ -37,7 +38,8 @@ for ` + sealed.EnvKeys + `. A file that is there is left alone.
 
 A key is ` + sealed.KeyPrefix + ` and the base64 of 32 random bytes. A key file holds one a line,
 the one that encrypts first; from # on a line is a comment.`,
-		Example: "  waybill key generate --secrets-key-file /etc/waybill/secrets.key\n  export " + sealed.EnvKeys + "=$(waybill key generate)",
+		Example: "  waybill key generate --secrets-key-file /etc/waybill/secrets.key\n  export " + sealed.EnvKeys +
+			"=$(waybill key generate)",
 	}
 	out.bind(c.Flags())
 	c.Flags().StringVar(&path, "secrets-key-file", "", "file to make (default: none, the key is printed)")
@@ -53,7 +55,8 @@ the one that encrypts first; from # on a line is a comment.`,
 			if out == "json" {
 				return printJSON(s.out, keyIDs{File: path, Keys: []string{id}})
 			}
-			_, err = fmt.Fprintf(s.out, "%s  key %s\nKeep a copy of it, apart from the data: without it no delivery can be signed.\n", path, id)
+			_, err = fmt.Fprintf(s.out, "%s  key %s\nKeep a copy of it, apart from the data: without it no delivery can be "+
+				"signed.\n", path, id)
 			return err
 		}
 		key, err := sealed.GenerateKey()
@@ -82,7 +85,8 @@ type keyFileFlags struct {
 
 func (f *keyFileFlags) bind(c *cobra.Command) {
 	f.out.bind(c.Flags())
-	c.Flags().StringVar(&f.path, secretsKey.flag, "", "the key file (default: that of the running waybill up, else DATA/keys/secrets.key)")
+	c.Flags().StringVar(&f.path, secretsKey.flag, "",
+		"the key file (default: that of the running waybill up, else DATA/keys/secrets.key)")
 	f.target.bindPlace(c.Flags())
 }
 
@@ -113,7 +117,8 @@ watchdogs, APIs), run waybill key reseal, and take the old keys out of the file.
 		if f.out == "json" {
 			return f.print(s, path)
 		}
-		_, err = fmt.Fprintf(s.out, "%s  key %s encrypts from now on, %s and older ones decrypt\nNext: waybill key reseal\n", path, id, before)
+		_, err = fmt.Fprintf(s.out, "%s  key %s encrypts from now on, %s and older ones decrypt\nNext: waybill key reseal\n",
+			path, id, before)
 		return err
 	}
 	return c
@@ -170,7 +175,8 @@ func keyReseal(s stdio) *cobra.Command {
 
 // endpointReseal is the name that it had before channels had secrets.
 func endpointReseal(s stdio) *cobra.Command {
-	return resealCommand(s, "The same as waybill key reseal", resealLong, "  waybill key rotate && waybill endpoint reseal --reason 'yearly rotation'")
+	return resealCommand(s, "The same as waybill key reseal", resealLong,
+		"  waybill key rotate && waybill endpoint reseal --reason 'yearly rotation'")
 }
 
 func resealCommand(s stdio, short, long, example string) *cobra.Command {
@@ -191,7 +197,8 @@ func resealCommand(s stdio, short, long, example string) *cobra.Command {
 				err = printJSON(s.out, done)
 			} else {
 				_, err = fmt.Fprintf(s.out, "%s and %s are sealed under key %s, %d and %d of them anew\n",
-					text.Count(done.Sealed, "endpoint", "endpoints"), text.Count(done.Channels.Sealed, "channel", "channels"), done.KeyID, len(done.Resealed), len(done.Channels.Resealed))
+					text.Count(done.Sealed, "endpoint", "endpoints"), text.Count(done.Channels.Sealed, "channel", "channels"),
+					done.KeyID, len(done.Resealed), len(done.Channels.Resealed))
 			}
 			return firstError(err, notResealed("endpoint", done.Failed), notResealed("channel", done.Channels.Failed))
 		})
@@ -204,5 +211,6 @@ func notResealed(one string, failed map[string]string) error {
 		return nil
 	}
 	name := slices.Sorted(maps.Keys(failed))[0]
-	return fmt.Errorf("%s could not be resealed, keep every key that is needed; one of them, %s: %s", text.Count(len(failed), one, one+"s"), name, strings.TrimSpace(failed[name]))
+	return fmt.Errorf("%s could not be resealed, keep every key that is needed; one of them, %s: %s",
+		text.Count(len(failed), one, one+"s"), name, strings.TrimSpace(failed[name]))
 }

@@ -17,7 +17,8 @@ func TestAKeyFileIsMadeListedAndGrowsAndItsKeysAreNeverShown(t *testing.T) {
 	if code != process.ExitOK || !strings.Contains(out, path) {
 		t.Fatalf("exit %d, %q %q", code, out, errs)
 	}
-	if code, _, errs := run(t, "", "key", "generate", "--secrets-key-file", path); code != process.ExitFailed || !strings.Contains(errs, "is there already") {
+	if code, _, errs := run(t, "", "key", "generate", "--secrets-key-file", path); code != process.ExitFailed ||
+		!strings.Contains(errs, "is there already") {
 		t.Errorf("made twice: exit %d, %q", code, errs)
 	}
 	texts := out
@@ -46,7 +47,8 @@ func TestAKeyFileIsMadeListedAndGrowsAndItsKeysAreNeverShown(t *testing.T) {
 			t.Error("a key was printed")
 		}
 	}
-	if code, _, errs := run(t, "", "key", "list", "--secrets-key-file", "/no/such/file"); code != process.ExitFailed || !strings.Contains(errs, "waybill key generate") {
+	if code, _, errs := run(t, "", "key", "list", "--secrets-key-file", "/no/such/file"); code != process.ExitFailed ||
+		!strings.Contains(errs, "waybill key generate") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 }
@@ -61,7 +63,8 @@ func TestAKeyForTheEnvironmentIsPrinted(t *testing.T) {
 	if _, err := sealed.CreateFile(path); err != nil {
 		t.Fatal(err)
 	}
-	code, _, errs := run(t, "", "endpoint", "create", "--url", someURL, "--types", ">", "--nats-url", "nats://127.0.0.1:1", "--secrets-key-file", path)
+	code, _, errs := run(t, "", "endpoint", "create", "--url", someURL, "--types", ">", "--nats-url", "nats://127.0.0.1:1",
+		"--secrets-key-file", path)
 	if code != process.ExitUsage || !strings.Contains(errs, "both set") {
 		t.Errorf("exit %d, %q", code, errs)
 	}

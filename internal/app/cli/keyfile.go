@@ -23,8 +23,10 @@ type keyFile struct {
 }
 
 var (
-	secretsKey    = keyFile{"secrets-key-file", "secrets.key", func(a allinone.Addresses) string { return a.SecretsKeyFile }}
-	checkpointKey = keyFile{"checkpoint-key", "checkpoint.key", func(a allinone.Addresses) string { return a.CheckpointKeyFile }}
+	secretsKey = keyFile{"secrets-key-file", "secrets.key",
+		func(a allinone.Addresses) string { return a.SecretsKeyFile }}
+	checkpointKey = keyFile{"checkpoint-key", "checkpoint.key",
+		func(a allinone.Addresses) string { return a.CheckpointKeyFile }}
 )
 
 // bindPlace adds the flags that say where the running waybill up is, for commands that
@@ -47,7 +49,8 @@ func (k keyFile) find(named string, t *target) (string, error) {
 			return "", err
 		}
 		if path, how = k.of(a), from; path == "" {
-			return "", fmt.Errorf("%s names no such key file: its keys came from the environment, or it is of an older version; name the file with --%s", from, k.flag)
+			return "", fmt.Errorf("%s names no such key file: its keys came from the environment, or it is of an older "+
+				"version; name the file with --%s", from, k.flag)
 		}
 	case allinone.Running(t.data):
 		if a, from, err := t.read(); err == nil && k.of(a) != "" {
@@ -55,7 +58,8 @@ func (k keyFile) find(named string, t *target) (string, error) {
 		}
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("key file %s is not there (by %s); say where it is with --%s, or name the data directory with --data-dir, or the addresses file of the running waybill up with --addresses",
+		return "", fmt.Errorf("key file %s is not there (by %s); say where it is with --%s, or name the data directory "+
+			"with --data-dir, or the addresses file of the running waybill up with --addresses",
 			path, how, k.flag)
 	}
 	return path, nil

@@ -18,7 +18,8 @@ import (
 func keyFiles(t *testing.T) (addresses, verifier, sealing string) {
 	t.Helper()
 	dir := t.TempDir()
-	a := allinone.Addresses{HTTP: "127.0.0.1:1", CheckpointKeyFile: filepath.Join(dir, "c.key"), SecretsKeyFile: filepath.Join(dir, "s.key")}
+	a := allinone.Addresses{HTTP: "127.0.0.1:1", CheckpointKeyFile: filepath.Join(dir, "c.key"),
+		SecretsKeyFile: filepath.Join(dir, "s.key")}
 	key, err := checkpoint.CreateFile(a.CheckpointKeyFile, "example.com/ledger")
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +63,8 @@ func TestAKeyFileThatIsNotThereIsNoReasonToMakeAnother(t *testing.T) {
 	if err := allinone.WriteAddresses(inline, allinone.Addresses{HTTP: "127.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"ledger", "key", "show"}, {"ledger", "key", "retire"}, {"ledger", "key", "rotate"}, {"key", "list"}, {"key", "rotate"}} {
+	for _, args := range [][]string{{"ledger", "key", "show"}, {"ledger", "key", "retire"}, {"ledger", "key", "rotate"},
+		{"key", "list"}, {"key", "rotate"}} {
 		for _, place := range [][]string{{"--data", filepath.Join(empty, "data")}, {"--addresses", inline}} {
 			code, out, stderr := run(t, "", append(args, place...)...)
 			if code == process.ExitOK || out != "" || strings.Contains(stderr, "generate") {
@@ -86,7 +88,8 @@ func TestADashMeansStandardOutputOrIsRefused(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &made); code != process.ExitOK || err != nil || made.Key == "" {
 		t.Errorf("a key as JSON: exit %d, %q, %q, %v", code, out, stderr, err)
 	}
-	for _, args := range [][]string{{"up", "--addresses", "-"}, {"ledger", "verify", "--state", "-"}, {"ledger", "backup", "--to", "-"}} {
+	for _, args := range [][]string{{"up", "--addresses", "-"}, {"ledger", "verify", "--state", "-"},
+		{"ledger", "backup", "--to", "-"}} {
 		if code, _, stderr := run(t, "", args...); code != process.ExitUsage || !strings.Contains(stderr, "name a file") {
 			t.Errorf("%q: exit %d, %q", args, code, stderr)
 		}

@@ -29,7 +29,8 @@ which is made; for a server of yours it is a destination in ClickHouse's words, 
 as S3('https://…/ledger', 'KEY', 'SECRET') or Disk('backups', 'ledger').
 Streams and keys are backed up apart: see docs/backup.md.`,
 		Example: "  waybill ledger backup --to /backups/ledger-2026-08-19\n" +
-			"  waybill ledger backup --clickhouse clickhouse://backup:PASSWORD@ch:9000/waybill --to \"Disk('backups', 'ledger')\"",
+			"  waybill ledger backup --clickhouse clickhouse://backup:PASSWORD@ch:9000/waybill --to \"Disk('backups', " +
+			"'ledger')\"",
 		Args: process.NoArgs,
 	}
 	t.bind(c.Flags())
@@ -68,7 +69,8 @@ func backup(ctx context.Context, t *target, to string) error {
 	}
 	a, _, err := t.read()
 	if err != nil || a.ClickHousePasswordsFile == "" || t.clickhouse != "" {
-		return process.Usagef("--to %s: a directory is for the embedded engine; for a server of yours name a destination, such as Disk('backups', 'ledger')", to)
+		return process.Usagef("--to %s: a directory is for the embedded engine; for a server of yours name a destination, "+
+			"such as Disk('backups', 'ledger')", to)
 	}
 	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
 		return process.Usagef("--to %s is there already; name a new directory", to)
@@ -103,7 +105,8 @@ A server of yours restores with RESTORE DATABASE: see docs/backup.md.`,
 			return process.Usagef("--from %s is no directory; name one that waybill ledger backup made", from)
 		}
 		if _, err := os.Stat(filepath.Join(from, ".backup")); err != nil { // before a data directory is made for it
-			return process.Usagef("--from %s holds no backup (it has no file .backup); name a directory that waybill ledger backup made", from)
+			return process.Usagef("--from %s holds no backup (it has no file .backup); name a directory that waybill ledger "+
+				"backup made", from)
 		}
 		n, err := allinone.RestoreLedger(c.Context(), data, from, zerolog.Nop())
 		if err != nil {
@@ -112,7 +115,8 @@ A server of yours restores with RESTORE DATABASE: see docs/backup.md.`,
 		if out == "json" {
 			return printJSON(s.out, map[string]uint64{"records": n})
 		}
-		_, err = fmt.Fprintf(s.out, "%s restored into %s; start waybill up there, and the ledger sink adds what LEDGER still has\n",
+		_, err = fmt.Fprintf(s.out, "%s restored into %s; start waybill up there, and the ledger sink adds what LEDGER "+
+			"still has\n",
 			text.Count(n, "record is", "records are"), data)
 		return err
 	}

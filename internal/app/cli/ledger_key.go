@@ -25,7 +25,8 @@ type ledgerKeyFlags struct {
 
 func (f *ledgerKeyFlags) bind(c *cobra.Command) {
 	f.out.bind(c.Flags())
-	c.Flags().StringVar(&f.path, checkpointKey.flag, "", "the key file (default: that of the running waybill up, else DATA/keys/checkpoint.key)")
+	c.Flags().StringVar(&f.path, checkpointKey.flag, "",
+		"the key file (default: that of the running waybill up, else DATA/keys/checkpoint.key)")
 }
 
 // ledgerKeys is what the commands answer as JSON.
@@ -76,7 +77,8 @@ yours and unique, without a scheme, for ever the same.`,
 		if out == "json" {
 			return printJSON(s.out, ledgerKeys{path, origin, []checkpoint.Key{key}})
 		}
-		_, err = fmt.Fprintf(s.out, "%s\nVerifier key, for whoever verifies:\n%s\nKeep a copy of the file: without it no checkpoint can be signed.\n", path, key.Verifier)
+		_, err = fmt.Fprintf(s.out, "%s\nVerifier key, for whoever verifies:\n%s\nKeep a copy of the file: without it no "+
+			"checkpoint can be signed.\n", path, key.Verifier)
 		return err
 	}
 	return c
@@ -89,7 +91,8 @@ func ledgerKeyShow(s stdio) *cobra.Command {
 		Use: "show", Short: "Show the public keys of the ledger's checkpoints",
 		Long: `Show the verifier keys of a key file, the newest first: what one needs to verify
 checkpoints, in the form that --key takes as a file. The private keys are not shown.`,
-		Example: "  waybill ledger key show > ledger.pub\n  waybill ledger key show --checkpoint-key /etc/waybill/checkpoint.key -o json | jq -r '.keys[0].verifier'",
+		Example: "  waybill ledger key show > ledger.pub\n  waybill ledger key show --checkpoint-key " +
+			"/etc/waybill/checkpoint.key -o json | jq -r '.keys[0].verifier'",
 	}
 	f.bind(c)
 	t.bindPlace(c.Flags())
@@ -142,7 +145,8 @@ which so vouch for it.
 
 Give whoever verifies the new verifier key. Once they have it, take the old
 ones out of use with: waybill ledger key retire`,
-		Example: "  waybill ledger key rotate --reason 'yearly rotation'\n  waybill ledger key rotate --checkpoint-key /etc/waybill/checkpoint.key --nats-url nats://nats.internal:4222",
+		Example: "  waybill ledger key rotate --reason 'yearly rotation'\n  waybill ledger key rotate --checkpoint-key " +
+			"/etc/waybill/checkpoint.key --nats-url nats://nats.internal:4222",
 	}
 	f.bind(c)
 	t.bind(c.Flags())
@@ -161,7 +165,8 @@ ones out of use with: waybill ledger key retire`,
 			return err
 		}
 		err = t.withControl(c.Context(), func(ctx context.Context, ctl *control.Control) error {
-			return ctl.RecordLedgerKey(ctx, control.LedgerKeyRotation{Origin: r.Origin, Key: r.New.Verifier, Before: r.Before.Verifier, Actor: actorOr(actor), Reason: reason})
+			return ctl.RecordLedgerKey(ctx, control.LedgerKeyRotation{Origin: r.Origin, Key: r.New.Verifier,
+				Before: r.Before.Verifier, Actor: actorOr(actor), Reason: reason})
 		})
 		if err != nil {
 			return err // the file is as it was
@@ -172,7 +177,8 @@ ones out of use with: waybill ledger key retire`,
 		if f.out == "json" {
 			return f.print(s, path)
 		}
-		_, err = fmt.Fprintf(s.out, "%s\nNew verifier key, for whoever verifies:\n%s\nIt signs beside the one before. Once they have it: waybill ledger key retire\n", path, r.New.Verifier)
+		_, err = fmt.Fprintf(s.out, "%s\nNew verifier key, for whoever verifies:\n%s\nIt signs beside the one before. "+
+			"Once they have it: waybill ledger key retire\n", path, r.New.Verifier)
 		return err
 	}
 	return c

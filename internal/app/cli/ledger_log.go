@@ -29,18 +29,21 @@ func ledgerCheckpointShow(s stdio) *cobra.Command {
 		Long: `Show the latest checkpoint: a signed statement of the ledger's size and of the
 Merkle root over its records, with who cosigned it. --out keeps the signed note
 in a file, for: waybill ledger verify --checkpoint`,
-		Example: "  waybill ledger checkpoint show\n  waybill ledger checkpoint show --out monday.txt\n  waybill ledger checkpoint show -o json | jq -r .note",
+		Example: "  waybill ledger checkpoint show\n  waybill ledger checkpoint show --out monday.txt\n  waybill ledger " +
+			"checkpoint show -o json | jq -r .note",
 	}
 	t.bind(c.Flags())
 	out.bind(c.Flags())
-	c.Flags().StringVar(&path, "out", "", "file to write the signed note to, with its cosignatures, for its owner alone; - prints the note and nothing else (default: none)")
+	c.Flags().StringVar(&path, "out", "", "file to write the signed note to, with its cosignatures, for its owner "+
+		"alone; - prints the note and nothing else (default: none)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		list, err := readCheckpoints(c.Context(), &t, out, 1)
 		if err != nil {
 			return err
 		}
 		if len(list) == 0 {
-			return errors.New("no checkpoint is signed yet: the first one follows the first records within seconds; if it does not, see: waybill ledger key show")
+			return errors.New("no checkpoint is signed yet: the first one follows the first records within seconds; if it " +
+				"does not, see: waybill ledger key show")
 		}
 		if path != "" {
 			if wrote, err := writeFile(s.out, "out", path, []byte(list[0].Cosigned)); err != nil || !wrote {

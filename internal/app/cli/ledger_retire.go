@@ -19,7 +19,8 @@ import (
 const onRecordPatience = time.Minute
 
 // withKeeper runs do against ClickHouse, as one who has a role there, and LEDGER.
-func (t *target) withKeeper(ctx context.Context, role string, patience time.Duration, do func(context.Context, *custody.Keeper) error) error {
+func (t *target) withKeeper(ctx context.Context, role string, patience time.Duration,
+	do func(context.Context, *custody.Keeper) error) error {
 	db, err := t.openAs(role)
 	if err != nil {
 		return err
@@ -63,9 +64,11 @@ can be verified. Interrupted, run it again. docs/custody.md says more.`,
 	}
 	f.target.bind(c.Flags())
 	f.out.bind(c.Flags())
-	c.Flags().StringVar(&f.olderThan, "older-than", "7y", "months that ended longer ago than this: years (7y) or months (84m)")
+	c.Flags().StringVar(&f.olderThan, "older-than", "7y",
+		"months that ended longer ago than this: years (7y) or months (84m)")
 	c.Flags().StringVar(&f.before, "before", "", "months before this one instead, such as 2019-01")
-	c.Flags().BoolVar(&f.underSix, "allow-under-six-years", false, "also what is younger than six years, which required documentation must be kept for")
+	c.Flags().BoolVar(&f.underSix, "allow-under-six-years", false,
+		"also what is younger than six years, which required documentation must be kept for")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "drop nothing (the default without --confirm)")
 	c.Flags().BoolVar(&f.really, "confirm", false, "really drop them; needs --actor and --reason")
 	c.Flags().StringVar(&f.actor, "actor", "", "who does this, for the record")

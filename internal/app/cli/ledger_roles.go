@@ -16,9 +16,12 @@ import (
 )
 
 func ledgerCommand(s stdio) *cobra.Command {
-	return group("ledger", "Look after the ledger: verify it, its checkpoints and keys, its schema, who may do what, retention and backup",
-		"  waybill ledger verify --key ledger.pub\n  waybill ledger dsn --role analyst\n  waybill ledger retire --before 2019-01",
-		ledgerVerify(s), ledgerCheckpoint(s), ledgerKeyCommand(s), ledgerMigrate(s), ledgerRoles(s), ledgerDSN(s), ledgerRetire(s), ledgerBackup(s), ledgerRestore(s))
+	return group("ledger", "Look after the ledger: verify it, its checkpoints and keys, its schema, who may do what, "+
+		"retention and backup",
+		"  waybill ledger verify --key ledger.pub\n  waybill ledger dsn --role analyst\n  waybill ledger retire --before "+
+			"2019-01",
+		ledgerVerify(s), ledgerCheckpoint(s), ledgerKeyCommand(s), ledgerMigrate(s), ledgerRoles(s), ledgerDSN(s),
+		ledgerRetire(s), ledgerBackup(s), ledgerRestore(s))
 }
 
 func ledgerRoles(s stdio) *cobra.Command {
@@ -35,7 +38,8 @@ waybill up has these users by itself. docs/custody.md says more.`,
 	}
 	out.bind(c.Flags())
 	c.Flags().BoolVar(&sql, "print-sql", false, "print SQL that makes the users on a server")
-	c.Flags().BoolVar(&xml, "print-xml", false, "print a users file for a server, whose passwords come from its environment")
+	c.Flags().BoolVar(&xml, "print-xml", false,
+		"print a users file for a server, whose passwords come from its environment")
 	c.Flags().StringVar(&database, "database", ledger.DefaultDatabase, "database of the ledger")
 	c.RunE = func(*cobra.Command, []string) error {
 		if err := out.check(); err != nil {
@@ -130,16 +134,19 @@ func (t *target) roleAddresses(role string) (native, web string, err error) {
 		return "", "", err
 	}
 	if a.ClickHousePasswordsFile == "" {
-		return "", "", errors.New("this deployment uses a ClickHouse server of yours: make its users with: waybill ledger roles --print-sql")
+		return "", "", errors.New("this deployment uses a ClickHouse server of yours: make its users with: waybill ledger " +
+			"roles --print-sql")
 	}
 	passwords, err := allinone.ReadPasswords(a.ClickHousePasswordsFile)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return "", "", fmt.Errorf("the passwords are in %s, which you cannot read (%w); run this as the user that runs waybill up", a.ClickHousePasswordsFile, err)
+		return "", "", fmt.Errorf("the passwords are in %s, which you cannot read (%w); run this as the user that runs "+
+			"waybill up", a.ClickHousePasswordsFile, err)
 	}
 	if err != nil {
 		return "", "", err
 	}
-	u := url.URL{Scheme: "http", User: url.UserPassword(role, passwords[role]), Host: a.ClickHouseHTTP, Path: "/", RawQuery: "database=" + ledger.DefaultDatabase}
+	u := url.URL{Scheme: "http", User: url.UserPassword(role, passwords[role]), Host: a.ClickHouseHTTP, Path: "/",
+		RawQuery: "database=" + ledger.DefaultDatabase}
 	return allinone.EngineDSN(a.ClickHouseNative, role, passwords[role]), u.String(), nil
 }
 
@@ -186,7 +193,8 @@ itself.`,
 		Args:    process.NoArgs,
 	}
 	out.bind(c.Flags())
-	c.Flags().StringVar(&dsn, "clickhouse", "", "ClickHouse DSN of a user who may change the schema, clickhouse://user:password@host:9000/database (required)")
+	c.Flags().StringVar(&dsn, "clickhouse", "", "ClickHouse DSN of a user who may change the schema, "+
+		"clickhouse://user:password@host:9000/database (required)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := out.check(); err != nil {
 			return err

@@ -54,8 +54,10 @@ Exit status: 0 good, 1 something is wrong, 2 wrong use.`,
 	}
 	f.target.bind(c.Flags())
 	f.out.bind(c.Flags())
-	c.Flags().StringSliceVar(&f.keys, "key", nil, "verifier key of the ledger (NAME+HASH+BASE64), or a file of them; of a witness too; repeatable, comma-separated")
-	c.Flags().StringSliceVar(&f.checkpoints, "checkpoint", nil, "file with a checkpoint that was kept elsewhere; repeatable, comma-separated")
+	c.Flags().StringSliceVar(&f.keys, "key", nil, "verifier key of the ledger (NAME+HASH+BASE64), or a file of them; "+
+		"of a witness too; repeatable, comma-separated")
+	c.Flags().StringSliceVar(&f.checkpoints, "checkpoint", nil,
+		"file with a checkpoint that was kept elsewhere; repeatable, comma-separated")
 	c.Flags().Uint64Var(&f.from, "from", 0, "first record to read")
 	c.Flags().Uint64Var(&f.to, "to", 0, "end of the records to read, not included (default: the ledger's end)")
 	c.Flags().StringVar(&f.state, "state", "", "file to keep how far it came, so that an interrupted run can go on")
@@ -205,7 +207,8 @@ func readVerifiers(given []string) ([]note.Verifier, error) {
 		if b, err := os.ReadFile(g); err == nil {
 			lines = strings.Split(string(b), "\n")
 		} else if !strings.Contains(g, "+") {
-			return nil, process.Usagef("--key: %w; name a file that can be read, or give the verifier key itself, NAME+HASH+BASE64", err)
+			return nil, process.Usagef("--key: %w; name a file that can be read, or give the verifier key itself, "+
+				"NAME+HASH+BASE64", err)
 		}
 		before := len(out)
 		for _, l := range lines {
@@ -223,7 +226,8 @@ func readVerifiers(given []string) ([]note.Verifier, error) {
 			out = append(out, v)
 		}
 		if len(out) == before {
-			return nil, process.Usagef("--key: %s holds no key; want lines of NAME+HASH+BASE64, as waybill ledger key show prints them", g)
+			return nil, process.Usagef("--key: %s holds no key; want lines of NAME+HASH+BASE64, as waybill ledger key show "+
+				"prints them", g)
 		}
 	}
 	return out, nil
@@ -234,11 +238,13 @@ func keptCheckpoints(files []string, keys []note.Verifier) ([]verify.Published, 
 	for _, name := range files {
 		b, err := os.ReadFile(name)
 		if err != nil {
-			return nil, process.Usagef("--checkpoint: %w; name a file that waybill ledger checkpoint show --out wrote, or what /log/checkpoint answered", err)
+			return nil, process.Usagef("--checkpoint: %w; name a file that waybill ledger checkpoint show --out wrote, or "+
+				"what /log/checkpoint answered", err)
 		}
 		c, err := verify.ParseCheckpoint(string(b), keys)
 		if err != nil {
-			return nil, process.Usagef("--checkpoint %s: %w; give a file that waybill ledger checkpoint show --out wrote, or what /log/checkpoint answered", name, err)
+			return nil, process.Usagef("--checkpoint %s: %w; give a file that waybill ledger checkpoint show --out wrote, or "+
+				"what /log/checkpoint answered", name, err)
 		}
 		if len(keys) > 0 && c.Signer == "" && len(c.Witnesses) == 0 {
 			return nil, process.Usagef("--checkpoint %s: no key that was given signed it; give its key with --key", name)

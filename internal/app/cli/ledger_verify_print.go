@@ -33,7 +33,8 @@ func printVerified(w io.Writer, r verify.Report) error {
 	if a := r.Asked; a != nil && (a.From != r.First || a.Until != r.End) {
 		line("  asked for    %s; whole tiles of 256 are checked: %s", indices(a.From, a.Until), indices(r.First, r.End))
 	}
-	line("  records      %s, %s, each hashed and %d columns compared with its bytes%s", text.Count(r.Read, "row", "rows"), indices(r.First, r.End), r.Columns, rate(r))
+	line("  records      %s, %s, each hashed and %d columns compared with its bytes%s", text.Count(r.Read, "row", "rows"),
+		indices(r.First, r.End), r.Columns, rate(r))
 	if r.Reached != nil {
 		line("               and %s, only to compare with the checkpoint behind", indices(r.Reached.From, r.Reached.Until))
 	}
@@ -43,7 +44,8 @@ func printVerified(w io.Writer, r verify.Report) error {
 	line("  checkpoints  %d known, %d signed by a key that was given, %d from outside of the database; %d agree",
 		r.Checkpoints.Known, r.Checkpoints.Signed, r.Checkpoints.Outside, r.Checkpoints.Agreed)
 	if c := r.Last; c != nil {
-		line("               the last that agrees: %s, %s, root %s", text.Count(c.Size, "record", "records"), stamp(c.At), c.Root)
+		line("               the last that agrees: %s, %s, root %s", text.Count(c.Size, "record", "records"), stamp(c.At),
+			c.Root)
 		line("               found in %s%s", strings.Join(c.Sources, ", "), signers(*c))
 	}
 	for _, k := range r.Keys {
@@ -53,10 +55,12 @@ func printVerified(w io.Writer, r verify.Report) error {
 		line("  definitions  %d tables and views, policies that hide rows", r.Schema.Objects)
 	}
 	if r.Stream != nil {
-		line("  LEDGER       sequences %d to %d, %s byte for byte", r.Stream.First, r.Stream.Last, text.Count(r.Stream.Compared, "record", "records"))
+		line("  LEDGER       sequences %d to %d, %s byte for byte", r.Stream.First, r.Stream.Last,
+			text.Count(r.Stream.Compared, "record", "records"))
 	}
 	for _, x := range r.Retired {
-		line("  retired      %s, by %s on %s (record %d); their hashes are still proven", indices(x.First, x.Last+1), x.By, stamp(x.At), x.Idx)
+		line("  retired      %s, by %s on %s (record %d); their hashes are still proven", indices(x.First, x.Last+1), x.By,
+			stamp(x.At), x.Idx)
 	}
 	ledgerSection(line, "Not proven", r.Unproven)
 	ledgerSection(line, "Notes", r.Notes)
@@ -139,7 +143,8 @@ func rate(r verify.Report) string {
 	if r.Seconds < 0.01 || r.Read <= r.ResumedAt {
 		return ""
 	}
-	return fmt.Sprintf(", in %s (%.0f a second)", time.Duration(r.Seconds*float64(time.Second)).Round(10*time.Millisecond), float64(r.Read-r.ResumedAt)/r.Seconds)
+	return fmt.Sprintf(", in %s (%.0f a second)", time.Duration(r.Seconds*float64(time.Second)).Round(10*time.Millisecond),
+		float64(r.Read-r.ResumedAt)/r.Seconds)
 }
 
 func stamp(t time.Time) string {

@@ -34,27 +34,33 @@ func TestALedgerIsVerifiedByCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := run(t, "", "ledger", "verify", "--clickhouse", dsn, "--key", file, "--progress")
-	if code != 0 || !strings.HasPrefix(out, "GOOD: records 0 to 9 are as they were signed.") || !strings.Contains(out, "no checkpoint from outside") || !strings.Contains(errs, "10 of 10 records") {
+	if code != 0 || !strings.HasPrefix(out, "GOOD: records 0 to 9 are as they were signed.") ||
+		!strings.Contains(out, "no checkpoint from outside") || !strings.Contains(errs, "10 of 10 records") {
 		t.Errorf("exit %d, %s%s", code, out, errs)
 	}
 	code, out, _ = run(t, "", "ledger", "verify", "--clickhouse", dsn, "--key", file, "--from", "3", "--to", "5")
-	if code != 0 || !strings.HasPrefix(out, "GOOD: records 3 to 4 are as they were signed.") || !strings.Contains(out, "asked for    records 3 to 4; whole tiles of 256 are checked: records 0 to 9\n") {
+	if code != 0 || !strings.HasPrefix(out, "GOOD: records 3 to 4 are as they were signed.") ||
+		!strings.Contains(out, "asked for    records 3 to 4; whole tiles of 256 are checked: records 0 to 9\n") {
 		t.Errorf("a part: exit %d, %s", code, out)
 	}
 	code, out, _ = run(t, "", "ledger", "verify", "--clickhouse", dsn)
 	firstLine, _, _ := strings.Cut(out, "\n")
-	if code != 0 || !strings.HasPrefix(firstLine, "GOOD in itself: ") || !strings.Contains(firstLine, "NOTHING IS PROVEN about who signed") || !strings.Contains(out, "could have made these checkpoints too") {
+	if code != 0 || !strings.HasPrefix(firstLine, "GOOD in itself: ") ||
+		!strings.Contains(firstLine, "NOTHING IS PROVEN about who signed") ||
+		!strings.Contains(out, "could have made these checkpoints too") {
 		t.Errorf("without a key: exit %d, %s", code, out)
 	}
 	testkit.Exec(t, e, "ALTER TABLE waybill.records UPDATE status = 204 WHERE idx = 4 SETTINGS mutations_sync = 2")
 	code, out, errs = run(t, "", "ledger", "verify", "--clickhouse", dsn, "--key", key)
-	if code != 1 || !strings.HasPrefix(out, "NOT GOOD: 1 finding.") || !strings.Contains(out, `record 4 (att_4)`) || !strings.Contains(out, `status: the column says "204", the record says "200"`) ||
+	if code != 1 || !strings.HasPrefix(out, "NOT GOOD: 1 finding.") || !strings.Contains(out, `record 4 (att_4)`) ||
+		!strings.Contains(out, `status: the column says "204", the record says "200"`) ||
 		!strings.Contains(out, "remembers a change of table records") || !strings.Contains(errs, "not proven good") {
 		t.Errorf("altered: exit %d, %s%s", code, out, errs)
 	}
 	code, out, _ = run(t, "", "ledger", "verify", "--clickhouse", dsn, "--key", key, "-o", "json")
 	var r verify.Report
-	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 1 || r.Good || len(r.Findings) != 1 || r.Findings[0].First != 4 {
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 1 || r.Good || len(r.Findings) != 1 ||
+		r.Findings[0].First != 4 {
 		t.Errorf("as JSON: exit %d, %v, %s", code, err, out)
 	}
 }
@@ -103,7 +109,8 @@ func fillLedger(t *testing.T, db *ledger.DB) (key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.AppendCheckpoint(context.Background(), ledger.Checkpoint{Size: 10, At: at, Origin: c.Origin, Key: checkpoint.KeyID(v), Root: c.Root, Note: string(b)}); err != nil {
+	if err := db.AppendCheckpoint(context.Background(), ledger.Checkpoint{Size: 10, At: at, Origin: c.Origin,
+		Key: checkpoint.KeyID(v), Root: c.Root, Note: string(b)}); err != nil {
 		t.Fatal(err)
 	}
 	return public

@@ -18,7 +18,8 @@ import (
 type format string
 
 func (f *format) bind(flags *pflag.FlagSet) {
-	flags.StringVarP((*string)(f), "output", "o", "table", "table, wide (every column, whatever the terminal's width) or json")
+	flags.StringVarP((*string)(f), "output", "o", "table",
+		"table, wide (every column, whatever the terminal's width) or json")
 }
 
 func (f format) check() error {

@@ -98,7 +98,8 @@ func printTerms(s stdio, out format, t control.Terms) error {
 func endText(t control.Terms) string {
 	switch t.EndedBy {
 	case "deadline":
-		return fmt.Sprintf("%s after it is owed; the %s until the deadline are kept for telling a human", t.AttemptsEnd, t.Reserve)
+		return fmt.Sprintf("%s after it is owed; the %s until the deadline are kept for telling a human", t.AttemptsEnd,
+			t.Reserve)
 	case "window":
 		return fmt.Sprintf("%s after it is owed: the policy's window", t.AttemptsEnd)
 	}

@@ -25,7 +25,8 @@ func file(t *testing.T, name, content string) string {
 
 func TestARedactionPolicyCanBeTriedOnAText(t *testing.T) {
 	policy := file(t, "p.json", `{"patterns":[{"kind":"ticket","pattern":"TKT-\\d+"}],"off":["email"],"excerpt_bytes":40}`)
-	code, out, errs := run(t, "see TKT-17 of a@b.example, password=hunter2 "+strings.Repeat("x", 100), "redact", "test", "--redaction-policy", policy, "-o", "json")
+	code, out, errs := run(t, "see TKT-17 of a@b.example, password=hunter2 "+strings.Repeat("x", 100), "redact", "test",
+		"--redaction-policy", policy, "-o", "json")
 	var r struct {
 		Kept   string
 		Counts map[string]int
@@ -36,7 +37,8 @@ func TestARedactionPolicyCanBeTriedOnAText(t *testing.T) {
 	if r.Kept != "see [ticket] of a@b.example, password=[s" || r.Counts["ticket"] != 1 || r.Counts["secret"] != 1 {
 		t.Errorf("%+v", r)
 	}
-	if code, out, _ := run(t, "call jane@example.com", "redact", "test"); code != process.ExitOK || !strings.Contains(out, "call [email]") || strings.Contains(out, "jane") {
+	if code, out, _ := run(t, "call jane@example.com", "redact", "test"); code != process.ExitOK ||
+		!strings.Contains(out, "call [email]") || strings.Contains(out, "jane") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 }
@@ -64,7 +66,8 @@ func TestAWrongRedactionPolicyIsRefusedWithWhatIsWrong(t *testing.T) {
 			}
 		}
 	}
-	if code, _, errs := run(t, "", "redact", "test", "--response-excerpt", "2000"); code != process.ExitUsage || !strings.Contains(errs, "want 0 to 1024") {
+	if code, _, errs := run(t, "", "redact", "test", "--response-excerpt", "2000"); code != process.ExitUsage ||
+		!strings.Contains(errs, "want 0 to 1024") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 }
@@ -72,20 +75,24 @@ func TestAWrongRedactionPolicyIsRefusedWithWhatIsWrong(t *testing.T) {
 func TestEventTypesAreLintedBySampleAndFromTheStream(t *testing.T) {
 	sample := file(t, "s.json", `{"patient":{"firstName":"Jane"}}`)
 	code, out, errs := run(t, "", "event-type", "lint", "lab.x", "--sample", sample, "--strict")
-	if code != process.ExitFailed || !strings.Contains(out, ".patient.firstName") || strings.Contains(out+errs, "Jane") || !strings.Contains(errs, "1 place carries") {
+	if code != process.ExitFailed || !strings.Contains(out, ".patient.firstName") || strings.Contains(out+errs, "Jane") ||
+		!strings.Contains(errs, "1 place carries") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	if code, out, _ := run(t, `{"type":"lab_result","id":"l_1"}`, "event-type", "lint", "--sample", "-", "--strict"); code != process.ExitOK || !strings.Contains(out, "nothing that looks like") {
+	if code, out, _ := run(t, `{"type":"lab_result","id":"l_1"}`, "event-type", "lint", "--sample", "-",
+		"--strict"); code != process.ExitOK || !strings.Contains(out, "nothing that looks like") {
 		t.Errorf("exit %d: %s", code, out)
 	}
-	if code, _, errs := run(t, `{"x":jane}`, "event-type", "lint", "--sample", "-"); code != process.ExitUsage || strings.Contains(errs, "jane") {
+	if code, _, errs := run(t, `{"x":jane}`, "event-type", "lint", "--sample", "-"); code != process.ExitUsage ||
+		strings.Contains(errs, "jane") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 
 	n := testkit.NATS(t)
 	js := n.JetStream()
 	n.Front()
-	for i, e := range [][2]string{{"order.paid", `{"order":"o_1"}`}, {"lab.done", `{"ssn":"078-05-1120"}`}, {"lab.done", `{"ssn":"078-05-1120"}`}} {
+	for i, e := range [][2]string{{"order.paid", `{"order":"o_1"}`}, {"lab.done", `{"ssn":"078-05-1120"}`},
+		{"lab.done", `{"ssn":"078-05-1120"}`}} {
 		body := fmt.Sprintf(`{"id":"e%d","type":%q,"timestamp":"2026-11-02T10:00:00Z","data":%s}`, i, e[0], e[1])
 		if _, err := js.Publish(t.Context(), streams.EventSubject("acme", e[0]), []byte(body)); err != nil {
 			t.Fatal(err)
@@ -95,7 +102,8 @@ func TestEventTypesAreLintedBySampleAndFromTheStream(t *testing.T) {
 		code, out, errs := run(t, "", append([]string{"event-type", "lint", "--nats-url", n.URL, "-o", "json"}, more...)...)
 		return code, out + errs
 	}
-	if code, out := lint(); code != process.ExitOK || !strings.Contains(out, `"events_looked_at": 3`) || !strings.Contains(out, `"events": 2`) || !strings.Contains(out, `"path": ".ssn"`) || strings.Contains(out, "078") {
+	if code, out := lint(); code != process.ExitOK || !strings.Contains(out, `"events_looked_at": 3`) ||
+		!strings.Contains(out, `"events": 2`) || !strings.Contains(out, `"path": ".ssn"`) || strings.Contains(out, "078") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 	for _, none := range [][]string{{"order.*"}, {"--tenant", "other"}} {
@@ -103,7 +111,8 @@ func TestEventTypesAreLintedBySampleAndFromTheStream(t *testing.T) {
 			t.Errorf("%v: %s", none, out)
 		}
 	}
-	if code, out, _ := run(t, "", "event-type", "lint", "lab_reslut.*", "--nats-url", n.URL); code != process.ExitOK || !strings.Contains(out, "no event was looked at") {
+	if code, out, _ := run(t, "", "event-type", "lint", "lab_reslut.*", "--nats-url", n.URL); code != process.ExitOK ||
+		!strings.Contains(out, "no event was looked at") {
 		t.Errorf("a misspelt type passes for a clean one: exit %d: %s", code, out)
 	}
 	if _, out := lint("--events", "1"); !strings.Contains(out, `"events_looked_at": 1`) {

@@ -41,7 +41,8 @@ func TestTheReferenceOfCommandsIsUpToDate(t *testing.T) {
 	b.WriteString("\nOf a command that has them, *and the connection* stands below its flags.\n\n## All commands\n\n")
 	walk(root, func(c *cobra.Command) {
 		if c.Runnable() {
-			b.WriteString(fmt.Sprintf("- [`%s`](#%s): %s\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(), " ", "-"), c.Short))
+			b.WriteString(fmt.Sprintf("- [`%s`](#%s): %s\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(), " ", "-"),
+				c.Short))
 		}
 	})
 	walk(root, func(c *cobra.Command) {
@@ -49,7 +50,8 @@ func TestTheReferenceOfCommandsIsUpToDate(t *testing.T) {
 		if c.Runnable() {
 			b.WriteString("\n```\n" + c.UseLine() + "\n```\n")
 		}
-		b.WriteString("\nExamples:\n\n```sh\n" + strings.ReplaceAll(strings.TrimPrefix(c.Example, "  "), "\n  ", "\n") + "\n```\n")
+		b.WriteString("\nExamples:\n\n```sh\n" + strings.ReplaceAll(strings.TrimPrefix(c.Example, "  "), "\n  ", "\n") +
+			"\n```\n")
 		if subs := subcommands(c); subs != "" {
 			b.WriteString("\n" + subs)
 		}
@@ -95,7 +97,8 @@ func trimLines(s string) string {
 
 // most are the settings that whoever begins needs, in this order; each program
 // has some of them.
-var most = []string{"data-dir", "nats-url", "nats-creds", "clickhouse", "secrets-key-file", "checkpoint-key", "egress-allow", "egress-proxy",
+var most = []string{"data-dir", "nats-url", "nats-creds", "clickhouse", "secrets-key-file", "checkpoint-key",
+	"egress-allow", "egress-proxy",
 	"ca-file", "http", "partitions", "log-level"}
 
 // setting is a flag as a page shows it.
@@ -103,7 +106,8 @@ type setting struct{ flag, env, value, usage string }
 
 func TestTheReferenceOfSettingsIsUpToDate(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Configuration\n\nMade from the programs by `go test ./internal/app/cli -update`.\n\n" + reference(t, "settings.txt"))
+	b.WriteString("# Configuration\n\nMade from the programs by `go test ./internal/app/cli -update`.\n\n" + reference(t,
+		"settings.txt"))
 	up := find(t, cli.New(nil, nil, nil), "up")
 	var all []setting
 	up.Flags().VisitAll(func(f *pflag.Flag) {
@@ -111,7 +115,8 @@ func TestTheReferenceOfSettingsIsUpToDate(t *testing.T) {
 			all = append(all, setting{"--" + f.Name, process.FlagEnv(f), f.DefValue, f.Usage})
 		}
 	})
-	b.WriteString("\n## waybill up\n\nEverything in one process: it takes what the stages below take, where that makes sense.\n")
+	b.WriteString("\n## waybill up\n\nEverything in one process: it takes what the stages below take, where that makes " +
+		"sense.\n")
 	settings(&b, all)
 	mains, err := filepath.Glob(testkit.Path(t, "cmd/*/main.go"))
 	if err != nil {
@@ -151,7 +156,8 @@ func row(b *strings.Builder, s setting) {
 		}
 		return "`" + s + "`"
 	}
-	b.WriteString("| " + code(s.flag) + " | " + code(s.env) + " | " + code(s.value) + " | " + strings.ReplaceAll(s.usage, "|", `\|`) + " |\n")
+	b.WriteString("| " + code(s.flag) + " | " + code(s.env) + " | " + code(s.value) + " | " + strings.ReplaceAll(s.usage,
+		"|", `\|`) + " |\n")
 }
 
 // flagLine is a flag in what --help prints.

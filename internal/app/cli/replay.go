@@ -58,7 +58,8 @@ func printReplay(s stdio, out format, r control.Replay) error {
 	if out == "json" {
 		return printJSON(s.out, r)
 	}
-	if _, err := fmt.Fprintf(s.out, "%s  replays %s to %s; follow it with: waybill delivery show %s\n", r.ID, r.EventID, text.Count(len(r.Targets), "endpoint", "endpoints"), r.EventID); err != nil {
+	if _, err := fmt.Fprintf(s.out, "%s  replays %s to %s; follow it with: waybill delivery show %s\n", r.ID, r.EventID,
+		text.Count(len(r.Targets), "endpoint", "endpoints"), r.EventID); err != nil {
 		return err
 	}
 	t := table{header: []string{"ENDPOINT", "REPLAYED", "WHY NOT"}, flow: true}

@@ -1,6 +1,7 @@
-// Package cli is the waybill command: one file for each group of commands.
-// A command reads flags, calls internal/operator/control or internal/app/allinone, and
-// prints; it decides nothing.
+// Package cli is the waybill command: one file for each group of commands. A
+// command reads flags, asks the package that does the work, and prints: control for
+// what operators do, auditor for audits and proofs, doctor for a look at what runs,
+// allinone for a whole deployment.
 package cli
 
 import (

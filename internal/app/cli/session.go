@@ -51,7 +51,8 @@ func (t *target) withControl(ctx context.Context, do func(context.Context, *cont
 		return err
 	}
 	defer nc.Close()
-	o := control.Options{NC: nc, Egress: policy, Proxy: proxy, ProxyNames: t.proxy.Names, Keys: keys, RootCAs: roots, Redact: words}
+	o := control.Options{NC: nc, Egress: policy, Proxy: proxy, ProxyNames: t.proxy.Names, Keys: keys, RootCAs: roots,
+		Redact: words}
 	if at.clickhouse != "" {
 		l, closeLedger, err := openLedger(at.clickhouse)
 		if err != nil {

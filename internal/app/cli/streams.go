@@ -32,7 +32,8 @@ type streamsFlags struct {
 func (f *streamsFlags) bind(c *cobra.Command) {
 	f.target.bind(c.Flags())
 	f.out.bind(c.Flags())
-	c.Flags().IntVar(&f.partitions, "partitions", 0, "partitions of DELIVERIES and RETRY (default: as many as the server has, or 1)")
+	c.Flags().IntVar(&f.partitions, "partitions", 0,
+		"partitions of DELIVERIES and RETRY (default: as many as the server has, or 1)")
 }
 
 func (f *streamsFlags) check() error {
@@ -46,11 +47,13 @@ func streamsApply(s stdio) *cobra.Command {
 	var f streamsFlags
 	c := &cobra.Command{
 		Use: "apply", Short: "Create and update what is missing or differs",
-		Long:    "Create and update the streams, buckets and consumers that Waybill needs. Settings that Waybill does not name, and limits that you have set, are left as they are. waybill up does this by itself.",
+		Long: "Create and update the streams, buckets and consumers that Waybill needs. Settings that Waybill does not " +
+			"name, and limits that you have set, are left as they are. waybill up does this by itself.",
 		Example: "  waybill streams apply --nats-url nats://nats.internal:4222 --replicas 3 --partitions 8",
 	}
 	f.bind(c)
-	c.Flags().IntVar(&f.replicas, "replicas", 0, "replicas of each stream: 1, 3 or 5 (default: as the server has it, or 1)")
+	c.Flags().IntVar(&f.replicas, "replicas", 0,
+		"replicas of each stream: 1, 3 or 5 (default: as the server has it, or 1)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
 			return err
@@ -80,7 +83,8 @@ func streamsCheck(s stdio) *cobra.Command {
 	var f streamsFlags
 	c := &cobra.Command{
 		Use: "check", Short: "Report what is missing or differs, and change nothing",
-		Long:    "Report how the server's streams and consumers differ from what this version needs. Exit status 1 when they do.",
+		Long: "Report how the server's streams and consumers differ from what this version needs. Exit status 1 when " +
+			"they do.",
 		Example: "  waybill streams check -o json",
 	}
 	f.bind(c)
@@ -111,7 +115,8 @@ func streamsCheck(s stdio) *cobra.Command {
 	return c
 }
 
-func (f *streamsFlags) run(ctx context.Context, do func(context.Context, streams.Options, *deploymentStreams) error) error {
+func (f *streamsFlags) run(ctx context.Context,
+	do func(context.Context, streams.Options, *deploymentStreams) error) error {
 	nc, js, err := f.target.connectNATS(ctx)
 	if err != nil {
 		return err

@@ -36,8 +36,10 @@ A limit that would delete what a stream holds is refused, unless --yes says that
 		Args: process.OneArg("stream", "waybill streams limit LEDGER --max-bytes 64GiB"),
 	}
 	f.bind(c)
-	c.Flags().StringVar(&f.maxBytes, "max-bytes", "", "most bytes that the stream holds, such as 64GiB; none for no bound; default for Waybill's own value")
-	c.Flags().StringVar(&f.maxAge, "max-age", "", "how long the stream keeps a message, such as 90d; none for no bound; default for Waybill's own value")
+	c.Flags().StringVar(&f.maxBytes, "max-bytes", "", "most bytes that the stream holds, such as 64GiB; none for no "+
+		"bound; default for Waybill's own value")
+	c.Flags().StringVar(&f.maxAge, "max-age", "", "how long the stream keeps a message, such as 90d; none for no "+
+		"bound; default for Waybill's own value")
 	bindYes(c.Flags(), &f.yes)
 	c.RunE = func(c *cobra.Command, args []string) error { return f.limit(c.Context(), s, strings.ToUpper(args[0])) }
 	return c
@@ -147,7 +149,8 @@ func printLimits(s stdio, out format, all []streams.Limit, stream string) error 
 		}
 	}
 	if len(shown) == 0 {
-		return process.Usagef("stream %q has no limit to set; EVENTS, LEDGER, CLAIMS, CHECKPOINTS and the work queues have", stream)
+		return process.Usagef("stream %q has no limit to set; EVENTS, LEDGER, CLAIMS, CHECKPOINTS and the work queues have",
+			stream)
 	}
 	if out == "json" {
 		return printJSON(s.out, shown)

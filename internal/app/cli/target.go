@@ -46,15 +46,19 @@ func (t *target) bindKeys(f *pflag.FlagSet) {
 
 // bindEgress is for commands that check an endpoint's URL.
 func (t *target) bindEgress(f *pflag.FlagSet) {
-	f.StringSliceVar(&t.egressAllow, "egress-allow", nil, "networks (CIDR) that the dispatchers may call (default: those of the running waybill up)")
-	f.StringSliceVar(&t.nat64, "nat64-prefix", nil, "prefixes (IPv6 CIDR) of the dispatchers' NAT64 translators (default: those of the running waybill up)")
+	f.StringSliceVar(&t.egressAllow, "egress-allow", nil,
+		"networks (CIDR) that the dispatchers may call (default: those of the running waybill up)")
+	f.StringSliceVar(&t.nat64, "nat64-prefix", nil, "prefixes (IPv6 CIDR) of the dispatchers' NAT64 translators "+
+		"(default: those of the running waybill up)")
 }
 
 // bind adds the flags.
 func (t *target) bind(f *pflag.FlagSet) {
-	f.StringVar(&t.natsURL, "nats-url", "", "NATS servers of the deployment, comma-separated (default: those of the running waybill up)")
+	f.StringVar(&t.natsURL, "nats-url", "", "NATS servers of the deployment, comma-separated (default: those of the "+
+		"running waybill up)")
 	f.StringVar(&t.natsCreds, "nats-creds", "", "NATS credentials file")
-	f.StringVar(&t.clickhouse, "clickhouse", "", "ClickHouse DSN of the deployment, clickhouse://user:password@host:9000 (default: that of the running waybill up)")
+	f.StringVar(&t.clickhouse, "clickhouse", "", "ClickHouse DSN of the deployment, "+
+		"clickhouse://user:password@host:9000 (default: that of the running waybill up)")
 	bindDataDir(f, &t.data, "data directory of the running waybill up")
 	f.StringVar(&t.addresses, "addresses", "", "addresses file of the running waybill up, instead of its data directory")
 	for _, name := range connection {
@@ -75,7 +79,8 @@ type found struct {
 
 // find decides what to connect to; nothing is connected yet.
 func (t *target) find() (found, error) {
-	out := found{natsURL: t.natsURL, clickhouse: t.clickhouse, how: "--nats-url", egressAllow: t.egressAllow, nat64: t.nat64}
+	out := found{natsURL: t.natsURL, clickhouse: t.clickhouse, how: "--nats-url", egressAllow: t.egressAllow,
+		nat64: t.nat64}
 	if out.natsURL != "" && out.clickhouse != "" && t.secretsKeyFile != "" {
 		return out, nil
 	}
@@ -112,7 +117,8 @@ func (t *target) read() (allinone.Addresses, string, error) {
 	if t.addresses != "" {
 		a, err := allinone.ReadAddresses(t.addresses)
 		if errors.Is(err, fs.ErrNotExist) {
-			return a, "", fmt.Errorf("addresses file %s is not there: is this running? waybill up --addresses %s", t.addresses, t.addresses)
+			return a, "", fmt.Errorf("addresses file %s is not there: is this running? waybill up --addresses %s", t.addresses,
+				t.addresses)
 		}
 		return a, "addresses file " + t.addresses, err
 	}
@@ -121,7 +127,8 @@ func (t *target) read() (allinone.Addresses, string, error) {
 	}
 	path := filepath.Join(t.data, allinone.AddressesName)
 	if !allinone.Running(t.data) {
-		return allinone.Addresses{}, "", fmt.Errorf("nothing runs on data directory %s; start it with: waybill up --%s %s; or say where it runs with --%s, --addresses, or --nats-url and --clickhouse", t.data, dataDir, t.data, dataDir)
+		return allinone.Addresses{}, "", fmt.Errorf("nothing runs on data directory %s; start it with: waybill up --%s "+
+			"%s; or say where it runs with --%s, --addresses, or --nats-url and --clickhouse", t.data, dataDir, t.data, dataDir)
 	}
 	a, err := allinone.ReadAddresses(path)
 	if errors.Is(err, fs.ErrNotExist) {

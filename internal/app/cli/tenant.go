@@ -22,5 +22,6 @@ func tenantOnRecord(ctx context.Context, ctl *control.Control, tenant string) er
 	if err != nil || len(page.Deliveries) > 0 {
 		return err
 	}
-	return fmt.Errorf("tenant %q has no endpoint and no delivery on record; is it spelt so? see the tenants: waybill endpoint list --deleted", tenant)
+	return fmt.Errorf("tenant %q has no endpoint and no delivery on record; is it spelt so? see the tenants: waybill "+
+		"endpoint list --deleted", tenant)
 }

@@ -109,7 +109,8 @@ func TestAFlagIsAnEnvironmentVariable(t *testing.T) {
 		if _, _, errs := run(t, "", "event", "publish", "--type", "a"); !strings.Contains(errs, "--data is missing") {
 			t.Errorf("%q", errs)
 		}
-		if _, _, errs := run(t, "", "event", "publish", "--type", "a", "--data", "1"); !strings.Contains(errs, "nothing runs on data directory /somewhere") {
+		if _, _, errs := run(t, "", "event", "publish", "--type", "a", "--data", "1"); !strings.Contains(errs,
+			"nothing runs on data directory /somewhere") {
 			t.Errorf("%q", errs)
 		}
 	})
@@ -159,7 +160,8 @@ func TestADirectoryAndAnEventsDataAreNeverTakenForEachOther(t *testing.T) {
 
 func TestTheConnectionIsExplainedInOnePlace(t *testing.T) {
 	code, out, _ := run(t, "", "help", "connection")
-	for _, flag := range []string{"--data-dir", "--addresses", "--nats-url", "--nats-creds", "--clickhouse", "WAYBILL_ADDRESSES"} {
+	for _, flag := range []string{"--data-dir", "--addresses", "--nats-url", "--nats-creds", "--clickhouse",
+		"WAYBILL_ADDRESSES"} {
 		if code != process.ExitOK || !strings.Contains(out, flag) {
 			t.Errorf("exit %d, without %s: %s", code, flag, out)
 		}
@@ -170,7 +172,8 @@ func TestTheConnectionIsExplainedInOnePlace(t *testing.T) {
 			return
 		}
 		_, out, _ := run(t, "", append(strings.Fields(c.CommandPath())[1:], "--help")...)
-		if !strings.Contains(out, "see: waybill help connection") || strings.Contains(out, "NATS servers of the deployment, comma-separated") {
+		if !strings.Contains(out, "see: waybill help connection") ||
+			strings.Contains(out, "NATS servers of the deployment, comma-separated") {
 			t.Errorf("%s tells it again, or does not say where: %s", c.CommandPath(), out)
 		}
 	})

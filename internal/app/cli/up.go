@@ -31,21 +31,31 @@ func (f *upFlags) bind(flags *pflag.FlagSet, level string) {
 	bindDataDir(flags, &f.o.Data, "data directory (also: --data); made if need be, used by one process at a time")
 	flags.StringVar(&f.o.HTTP, "http", "127.0.0.1:8080", "listen address of the HTTP API")
 	flags.StringVar(&f.o.NATS, "nats", "127.0.0.1:4222", "listen address of the embedded NATS server")
-	flags.StringVar(&f.o.ClickHouseNative, "clickhouse-native", "127.0.0.1:9000", "listen address of the ledger engine's native protocol")
-	flags.StringVar(&f.o.ClickHouseHTTP, "clickhouse-http", "127.0.0.1:8123", "listen address of the ledger engine's HTTP interface; same host as --clickhouse-native")
-	flags.StringVar(&f.o.NATSURL, "nats-url", "", "use these NATS servers (comma-separated, with JetStream) instead of an embedded one")
+	flags.StringVar(&f.o.ClickHouseNative, "clickhouse-native", "127.0.0.1:9000",
+		"listen address of the ledger engine's native protocol")
+	flags.StringVar(&f.o.ClickHouseHTTP, "clickhouse-http", "127.0.0.1:8123",
+		"listen address of the ledger engine's HTTP interface; same host as --clickhouse-native")
+	flags.StringVar(&f.o.NATSURL, "nats-url", "",
+		"use these NATS servers (comma-separated, with JetStream) instead of an embedded one")
 	flags.StringVar(&f.o.NATSCreds, "nats-creds", "", "NATS credentials file for --nats-url")
-	flags.StringVar(&f.o.ClickHouseDSN, "clickhouse", "", "use this ClickHouse server instead of the embedded engine, clickhouse://user:password@host:9000/database")
-	flags.StringVar(&f.sync, "sync", "always", "when the embedded NATS server makes what it stored safe from a power cut: always, or every so often, such as 1s")
-	flags.StringSliceVar(&f.o.EgressAllow, "egress-allow", nil, "networks (CIDR) that may be called although they are private, loopback or otherwise special; repeatable, comma-separated")
-	flags.StringSliceVar(&f.o.NAT64, "nat64-prefix", nil, "prefixes (IPv6 CIDR) of the NAT64 translators on the way out, comma-separated: an address behind one is what the IPv4 address in it is")
-	flags.StringVar(&f.caFile, "ca-file", "", "certificates (PEM) that the servers of escalation channels are verified with, besides the system's")
+	flags.StringVar(&f.o.ClickHouseDSN, "clickhouse", "", "use this ClickHouse server instead of the embedded engine, "+
+		"clickhouse://user:password@host:9000/database")
+	flags.StringVar(&f.sync, "sync", "always", "when the embedded NATS server makes what it stored safe from a power "+
+		"cut: always, or every so often, such as 1s")
+	flags.StringSliceVar(&f.o.EgressAllow, "egress-allow", nil, "networks (CIDR) that may be called although they are "+
+		"private, loopback or otherwise special; repeatable, comma-separated")
+	flags.StringSliceVar(&f.o.NAT64, "nat64-prefix", nil, "prefixes (IPv6 CIDR) of the NAT64 translators on the way "+
+		"out, comma-separated: an address behind one is what the IPv4 address in it is")
+	flags.StringVar(&f.caFile, "ca-file", "", "certificates (PEM) that the servers of escalation channels are verified "+
+		"with, besides the system's")
 	f.o.EgressProxy.Bind(flags)
 	f.o.Redaction.Bind(flags)
 	process.BindKeys(flags, &f.o.SecretsKeyFile, "default: DATA/keys/secrets.key, made at the first start")
 	f.o.Transparency.Bind(flags, "default: DATA/keys/checkpoint.key, made at the first start")
-	flags.StringVar(&f.o.Origin, "origin", "", "name of the ledger's log, for the checkpoint key that is made at the first start, such as example.com/ledger (default: one that is unique)")
-	flags.IntVar(&f.o.Partitions, "partitions", 0, "partitions of the delivery queues, 1 to 100; never fewer than before (default: what the data has, or 1)")
+	flags.StringVar(&f.o.Origin, "origin", "", "name of the ledger's log, for the checkpoint key that is made at the "+
+		"first start, such as example.com/ledger (default: one that is unique)")
+	flags.IntVar(&f.o.Partitions, "partitions", 0, "partitions of the delivery queues, 1 to 100; never fewer than "+
+		"before (default: what the data has, or 1)")
 	flags.DurationVar(&f.o.Drain, "drain-timeout", 5*time.Second, "how long an orderly stop waits for attempts under way")
 	flags.StringVar(&f.o.AddressesFile, "addresses", "", "write the addresses to this file as JSON once everything works")
 	process.BindDebug(flags, &f.o.DebugHTTP)
@@ -126,7 +136,8 @@ whoever verifies them its public half, which is printed at the start.`,
 
 // up runs everything until ctx ends or a part fails. then, if any, is called
 // once everything works, and up ends when it returns.
-func up(ctx context.Context, o allinone.Options, s stdio, then func(context.Context, *allinone.Waybill) error) (err error) {
+func up(ctx context.Context, o allinone.Options, s stdio,
+	then func(context.Context, *allinone.Waybill) error) (err error) {
 	w, err := allinone.Start(ctx, o)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -169,7 +180,8 @@ func printAddresses(out io.Writer, w *allinone.Waybill, log zerolog.Logger) {
 	}
 	fmt.Fprintf(out, "  Ledger key   %s\n               verifies http://%s/log/checkpoint\n", w.Verifier(), a.HTTP)
 	if a.ClickHouseHTTP != "" {
-		fmt.Fprintf(out, "\nAsk the ledger, for example:\n\n  %s\n", curl(a.ClickHouseHTTP, "SELECT state, count() FROM deliveries GROUP BY state FORMAT PrettyCompact"))
+		fmt.Fprintf(out, "\nAsk the ledger, for example:\n\n  %s\n",
+			curl(a.ClickHouseHTTP, "SELECT state, count() FROM deliveries GROUP BY state FORMAT PrettyCompact"))
 	}
 	fmt.Fprintf(out, "\nwaybill: ready\n")
 	log.Info().Str("http", a.HTTP).Str("nats", a.NATS).Str("clickhouse_native", a.ClickHouseNative).

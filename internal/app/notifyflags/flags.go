@@ -38,12 +38,15 @@ type Flags struct {
 
 // Bind adds the flags; program is what the program is called.
 func (t *Flags) Bind(f *pflag.FlagSet, program string) {
-	f.StringSliceVar(&t.allow, "egress-allow", nil, "addresses that may be called although they are not public: CIDRs, comma-separated")
-	f.StringSliceVar(&t.nat64, "nat64-prefix", nil, "prefixes (IPv6 CIDR) of the NAT64 translators on the way out, comma-separated: an address behind one is what the IPv4 address in it is")
+	f.StringSliceVar(&t.allow, "egress-allow", nil,
+		"addresses that may be called although they are not public: CIDRs, comma-separated")
+	f.StringSliceVar(&t.nat64, "nat64-prefix", nil, "prefixes (IPv6 CIDR) of the NAT64 translators on the way out, "+
+		"comma-separated: an address behind one is what the IPv4 address in it is")
 	t.proxyFlags.Bind(f)
 	t.redaction.BindPolicy(f)
 	process.BindKeys(f, &t.keyFile, "one of the two is required")
-	f.StringVar(&t.name, "name", "", "this "+program+"'s name on record, unique among all (default: host name and a random part)")
+	f.StringVar(&t.name, "name", "", "this "+program+
+		"'s name on record, unique among all (default: host name and a random part)")
 	f.StringVar(&t.link, "link", "", "address of an incident for messages; {id} stands for its id")
 	f.StringVar(&t.caFile, "ca-file", "", "certificates (PEM) that servers are verified with, besides the system's")
 }
@@ -66,7 +69,8 @@ func (t *Flags) Check() (err error) {
 		return fmt.Errorf("--link %q: want {id} in it, where the incident's id goes", t.link)
 	}
 	if t.keys, err = process.LoadKeys(t.keyFile); err == nil && t.keys == nil {
-		err = fmt.Errorf("--secrets-key-file is missing: without the keys no channel's secret can be read; give the file that the channels were made with, or %s", sealed.EnvKeys)
+		err = fmt.Errorf("--secrets-key-file is missing: without the keys no channel's secret can be read; give the file "+
+			"that the channels were made with, or %s", sealed.EnvKeys)
 	}
 	if err != nil {
 		return err
@@ -77,7 +81,8 @@ func (t *Flags) Check() (err error) {
 
 // Sender sends as the flags say. Close it when it is no longer used.
 func (t *Flags) Sender(nc *nats.Conn) *channel.Sender {
-	return channel.NewSender(channel.Options{Egress: t.policy, Proxy: t.proxy, ProxyNames: t.proxyFlags.Names, NC: nc, RootCAs: t.roots, Redact: t.redact, Software: version.Software})
+	return channel.NewSender(channel.Options{Egress: t.policy, Proxy: t.proxy, ProxyNames: t.proxyFlags.Names, NC: nc,
+		RootCAs: t.roots, Redact: t.redact, Software: version.Software})
 }
 
 // Keys open the channels' secrets.

@@ -61,7 +61,8 @@ func counted(args []string) string {
 
 // kinds of values that flags take, for people.
 var kinds = map[string]string{
-	"bool": "true or false", "int": "a whole number", "int64": "a whole number", "uint64": "a whole number of 0 or more", "float64": "a number",
+	"bool": "true or false", "int": "a whole number", "int64": "a whole number", "uint64": "a whole number of 0 or more",
+	"float64":  "a number",
 	"duration": "a duration such as 90s, 15m or 24h", "intSlice": "whole numbers, comma-separated",
 }
 

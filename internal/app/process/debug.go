@@ -13,7 +13,8 @@ import (
 
 // BindDebug adds --debug-http.
 func BindDebug(f *pflag.FlagSet, addr *string) {
-	f.StringVar(addr, "debug-http", "", "listen address of Go's profiler (/debug/pprof/), loopback only, such as 127.0.0.1:6060 (default: off)")
+	f.StringVar(addr, "debug-http", "", "listen address of Go's profiler (/debug/pprof/), loopback only, such as "+
+		"127.0.0.1:6060 (default: off)")
 }
 
 // ServeDebug serves Go's profiles on addr until the cleanup stack stops it; ""
@@ -31,7 +32,8 @@ func ServeDebug(addr string, cleanup *Cleanup, log zerolog.Logger) error {
 		host = "127.0.0.1"
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return Usagef("--debug-http %q: want a loopback address, such as 127.0.0.1:6060; from elsewhere reach it through ssh -L or kubectl port-forward", addr)
+		return Usagef("--debug-http %q: want a loopback address, such as 127.0.0.1:6060; from elsewhere reach it through "+
+			"ssh -L or kubectl port-forward", addr)
 	}
 	l, err := Listen("debug-http", net.JoinHostPort(host, port))
 	if err != nil {

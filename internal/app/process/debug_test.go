@@ -15,7 +15,8 @@ import (
 
 func TestProfilesAreServedOnLoopbackOnly(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:6060", "example.com:6060", "6060"} {
-		if err := process.ServeDebug(addr, &process.Cleanup{}, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "--debug-http") {
+		if err := process.ServeDebug(addr, &process.Cleanup{}, zerolog.Nop()); err == nil ||
+			!strings.Contains(err.Error(), "--debug-http") {
 			t.Errorf("%s: %v", addr, err)
 		}
 	}

@@ -43,7 +43,8 @@ func mostConnections(descriptors uint64) int {
 func WarnFewDescriptors(log zerolog.Logger) {
 	if n := Descriptors(); n < fewDescriptors {
 		log.Warn().Uint64("open_files", n).Int("connections", mostConnections(n)).
-			Msg("this process may open few files, so each listener takes few connections; raise the limit (ulimit -n, or LimitNOFILE of the service)")
+			Msg("this process may open few files, so each listener takes few connections; raise the limit (ulimit -n, or " +
+				"LimitNOFILE of the service)")
 	}
 }
 

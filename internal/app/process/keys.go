@@ -11,7 +11,8 @@ import (
 
 // BindKeys adds --secrets-key-file. usage says what is the case without it.
 func BindKeys(f *pflag.FlagSet, path *string, without string) {
-	f.StringVar(path, "secrets-key-file", "", "file with the keys that endpoints' and channels' secrets are encrypted with; "+sealed.EnvKeys+" holds the keys themselves ("+without+")")
+	f.StringVar(path, "secrets-key-file", "", "file with the keys that endpoints' and channels' secrets are encrypted "+
+		"with; "+sealed.EnvKeys+" holds the keys themselves ("+without+")")
 }
 
 // LoadKeys opens the keyring of --secrets-key-file, or of the environment. It
@@ -41,8 +42,10 @@ type Proxy struct {
 
 // Bind adds the flags.
 func (p *Proxy) Bind(f *pflag.FlagSet) {
-	f.StringVar(&p.url, "egress-proxy", "", "HTTP proxy for requests to receivers, token endpoints and channels, http[s]://[user:password@]host:port; it is asked for tunnels (CONNECT)")
-	f.BoolVar(&p.Names, "egress-proxy-names", false, "give the proxy host names instead of checked addresses: for one that filters by name")
+	f.StringVar(&p.url, "egress-proxy", "", "HTTP proxy for requests to receivers, token endpoints and channels, "+
+		"http[s]://[user:password@]host:port; it is asked for tunnels (CONNECT)")
+	f.BoolVar(&p.Names, "egress-proxy-names", false,
+		"give the proxy host names instead of checked addresses: for one that filters by name")
 }
 
 // Parse reads them; nil: no proxy. One that policy does not allow is refused.

@@ -73,7 +73,8 @@ func electing(err error) bool {
 	if errors.As(err, &api) {
 		return api.Code == 503
 	}
-	return errors.Is(err, streams.ErrNoQuorum) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, streams.ErrNoQuorum) || errors.Is(err, nats.ErrNoResponders) ||
+		errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // WaitForJetStream repeats what needs JetStream while an election goes on, for

@@ -16,7 +16,8 @@ func NewMetrics() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_build_info", Help: "1; the labels say what runs.",
-			ConstLabels: prometheus.Labels{"version": version.Version, "goversion": runtime.Version()}}, func() float64 { return 1 }))
+			ConstLabels: prometheus.Labels{"version": version.Version, "goversion": runtime.Version()}},
+			func() float64 { return 1 }))
 	return r
 }
 
@@ -25,11 +26,14 @@ func NewMetrics() *prometheus.Registry {
 func ConnectionMetrics(r prometheus.Registerer, nc *nats.Conn, name string) error {
 	labels := prometheus.Labels{"connection": name}
 	if err := r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_nats_connected", ConstLabels: labels,
-		Help: "1 while the connection to NATS is open, 0 while it is being opened again."}, func() float64 { return number(nc.IsConnected()) })); err != nil {
+		Help: "1 while the connection to NATS is open, 0 while it is being opened again."},
+		func() float64 { return number(nc.IsConnected()) })); err != nil {
 		return err
 	}
-	return r.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "waybill_nats_reconnects_total", ConstLabels: labels,
-		Help: "Times that the connection to NATS was opened again."}, func() float64 { return float64(nc.Stats().Reconnects) }))
+	return r.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "waybill_nats_reconnects_total",
+		ConstLabels: labels,
+		Help:        "Times that the connection to NATS was opened again."},
+		func() float64 { return float64(nc.Stats().Reconnects) }))
 }
 
 func number(b bool) float64 {
@@ -46,7 +50,8 @@ type readiness struct {
 }
 
 func newReadiness(h *Health) *readiness {
-	return &readiness{h, prometheus.NewDesc("waybill_ready", "1 when a check behind /readyz passes, 0 when it fails.", []string{"check"}, nil)}
+	return &readiness{h, prometheus.NewDesc("waybill_ready", "1 when a check behind /readyz passes, 0 when it fails.",
+		[]string{"check"}, nil)}
 }
 
 func (c *readiness) Describe(out chan<- *prometheus.Desc) { out <- c.desc }

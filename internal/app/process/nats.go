@@ -18,7 +18,8 @@ const connectPause = 500 * time.Millisecond
 // ConnectNATS connects to urls ("nats://host:port[,…]"), trying for at most
 // patience. Once connected, the connection heals itself for as long as it is
 // open. extra options come last and win.
-func ConnectNATS(ctx context.Context, urls, name, credentials string, patience time.Duration, log zerolog.Logger, extra ...nats.Option) (*nats.Conn, error) {
+func ConnectNATS(ctx context.Context, urls, name, credentials string, patience time.Duration, log zerolog.Logger,
+	extra ...nats.Option) (*nats.Conn, error) {
 	shown, err := withoutPasswords(urls)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,10 @@ func tree(ran *[]string, wait *time.Duration) *cobra.Command {
 	}}
 	sub.Flags().DurationVar(wait, "max-wait", time.Second, "how long")
 	fail := &cobra.Command{Use: "fail", RunE: func(*cobra.Command, []string) error { return errors.New("two\nlines") }}
-	wrong := &cobra.Command{Use: "wrong", RunE: func(*cobra.Command, []string) error { return process.Usagef("--x %d: too much", 9) }}
+	wrong := &cobra.Command{Use: "wrong", RunE: func(*cobra.Command,
+		[]string) error {
+		return process.Usagef("--x %d: too much", 9)
+	}}
 	root.AddCommand(sub, fail, wrong)
 	return root
 }
@@ -49,7 +52,8 @@ func TestExitStatusAndMessage(t *testing.T) {
 		{"no command is wrong use", "", "", 2, "needs a command", 0},
 		{"an argument too many is wrong use", "send it", "", 2, "it", 0},
 		{"a failure is one line and status 1", "fail", "", 1, "waybill: two lines\n", 0},
-		{"a usage error of a command is status 2 and names its help", "wrong", "", 2, "--x 9: too much; see: waybill wrong --help", 0},
+		{"a usage error of a command is status 2 and names its help", "wrong", "", 2,
+			"--x 9: too much; see: waybill wrong --help", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var ran []string

@@ -40,23 +40,31 @@ func QueueMetrics(r prometheus.Registerer, js jetstream.JetStream, partitions in
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return r.Register(&queues{js: js, defined: defined,
-		up:       of("waybill_jetstream_up", "1 when JetStream answered for every stream and consumer at this scrape."),
-		led:      of("waybill_streams_without_leader", "Streams that nobody leads: nothing is stored in them or taken from them. waybill doctor names them."),
-		gone:     of("waybill_stream_replicas_gone", "The most replicas of a stream that are offline or were not heard of for 15 s: they could not take over."),
+		up: of("waybill_jetstream_up", "1 when JetStream answered for every stream and consumer at this scrape."),
+		led: of("waybill_streams_without_leader", "Streams that nobody leads: nothing is stored in them or taken "+
+			"from them. waybill doctor names them."),
+		gone: of("waybill_stream_replicas_gone", "The most replicas of a stream that are offline or were not heard of "+
+			"for 15 s: they could not take over."),
 		messages: of("waybill_stream_messages", "Messages in a stream.", "stream"),
 		bytes:    of("waybill_stream_size_bytes", "Size of a stream.", "stream"),
-		limit:    of("waybill_stream_limit_bytes", "Size at which a stream is full; absent where only the disk sets one.", "stream"),
-		deleted:  of("waybill_stream_deleted_messages", "Messages missing within a stream. On EVENTS and LEDGER more than 0 means damage.", "stream"),
-		pending:  of("waybill_queue_pending_messages", "Messages that nobody has taken yet.", "stream", "consumer"),
-		taken:    of("waybill_queue_taken_messages", "Messages that are being handled, or wait for the time they are due.", "stream", "consumer"),
-		pulls:    of("waybill_queue_pulls", "Requests for more messages that wait at the server; 0 for long means that nobody works on them.", "stream", "consumer"),
-		oldest:   of("waybill_queue_oldest_seconds", "Age of the oldest message that is not settled; 0 when none is.", "stream", "consumer"),
+		limit: of("waybill_stream_limit_bytes", "Size at which a stream is full; absent where only the disk sets one.",
+			"stream"),
+		deleted: of("waybill_stream_deleted_messages",
+			"Messages missing within a stream. On EVENTS and LEDGER more than 0 means damage.", "stream"),
+		pending: of("waybill_queue_pending_messages", "Messages that nobody has taken yet.", "stream", "consumer"),
+		taken: of("waybill_queue_taken_messages", "Messages that are being handled, or wait for the time they are due.",
+			"stream", "consumer"),
+		pulls: of("waybill_queue_pulls", "Requests for more messages that wait at the server; 0 for long means that "+
+			"nobody works on them.", "stream", "consumer"),
+		oldest: of("waybill_queue_oldest_seconds", "Age of the oldest message that is not settled; 0 when none is.",
+			"stream", "consumer"),
 	})
 }
 
 // Describe implements prometheus.Collector.
 func (q *queues) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{q.up, q.led, q.gone, q.messages, q.bytes, q.limit, q.deleted, q.pending, q.taken, q.pulls, q.oldest} {
+	for _, d := range []*prometheus.Desc{q.up, q.led, q.gone, q.messages, q.bytes, q.limit, q.deleted, q.pending, q.taken,
+		q.pulls, q.oldest} {
 		out <- d
 	}
 }

@@ -160,7 +160,8 @@ func (s StageCommand) run(ctx context.Context, settings Settings) (err error) {
 	if len(s.Streams) > 0 {
 		env.Health.Add("streams", Led(js, s.Streams...))
 	}
-	if err := errors.Join(ConnectionMetrics(env.Metrics, nc, s.Name), QueueMetrics(env.Metrics, js, settings.Partitions)); err != nil {
+	if err := errors.Join(ConnectionMetrics(env.Metrics, nc, s.Name),
+		QueueMetrics(env.Metrics, js, settings.Partitions)); err != nil {
 		return err
 	}
 	env.Serve = func() error {

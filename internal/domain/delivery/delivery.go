@@ -103,7 +103,8 @@ func (d Delivery) message(subject, id string) *nats.Msg {
 		streams.HeaderResponded: {map[bool]string{true: "1", false: "0"}[d.Responded]},
 	}
 	for name, value := range map[string]string{
-		streams.HeaderReplay: d.Replay, streams.HeaderDeliverBy: formatTime(d.DeliverBy), streams.HeaderDue: formatTime(d.Due), streams.HeaderWait: formatWait(d.Wait),
+		streams.HeaderReplay: d.Replay, streams.HeaderDeliverBy: formatTime(d.DeliverBy),
+		streams.HeaderDue: formatTime(d.Due), streams.HeaderWait: formatWait(d.Wait),
 		streams.HeaderTraceparent: d.Traceparent, streams.HeaderTracestate: d.Tracestate,
 		streams.HeaderTurn: formatTime(d.Turn), streams.HeaderTurnOf: formatRate(d.TurnOf),
 		streams.HeaderRepeated:    map[bool]string{true: "1"}[d.Repeated],
@@ -126,7 +127,8 @@ func Parse(h nats.Header, data []byte) (Delivery, error) {
 		Tenant: h.Get(streams.HeaderTenant), Type: h.Get(streams.HeaderType), Replay: h.Get(streams.HeaderReplay),
 		EventSeq: p.number(streams.HeaderEventSeq), OwedAt: p.time(streams.HeaderOwedAt, true),
 		DeliverBy: p.time(streams.HeaderDeliverBy, false), Due: p.time(streams.HeaderDue, false),
-		Wait: p.wait(streams.HeaderWait), Attempts: int(p.number(streams.HeaderAttempts)), Spent: int(p.number(streams.HeaderSpent)),
+		Wait: p.wait(streams.HeaderWait), Attempts: int(p.number(streams.HeaderAttempts)),
+		Spent:       int(p.number(streams.HeaderSpent)),
 		Responded:   h.Get(streams.HeaderResponded) == "1",
 		Traceparent: h.Get(streams.HeaderTraceparent), Tracestate: h.Get(streams.HeaderTracestate),
 		Turn: p.time(streams.HeaderTurn, false), TurnOf: p.rate(streams.HeaderTurnOf),

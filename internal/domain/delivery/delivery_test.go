@@ -17,7 +17,8 @@ func whole() delivery.Delivery {
 	return delivery.Delivery{
 		EventID: "evt_01K2YXQ8N3M4P5Q6R7S8T9V0W1", EndpointID: "ep_01K2YXQ8N3M4P5Q6R7S8T9V0W2", Tenant: "ward-7",
 		Type: "lab_result.critical", EventSeq: 42, Replay: "rpl_01K2YXQ8N3M4P5Q6R7S8T9V0W3", OwedAt: at,
-		DeliverBy: at.Add(time.Minute), Attempts: 5, Spent: 2, Responded: true, Due: at.Add(time.Second), Wait: 2 * time.Second, HeldSince: at.Add(-time.Hour),
+		DeliverBy: at.Add(time.Minute), Attempts: 5, Spent: 2, Responded: true, Due: at.Add(time.Second),
+		Wait: 2 * time.Second, HeldSince: at.Add(-time.Hour),
 		Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Tracestate: "a=b",
 		Event: []byte(`{"id":"x"}`),
 	}
@@ -25,7 +26,8 @@ func whole() delivery.Delivery {
 
 func TestADeliveryComesBackAsItWasSent(t *testing.T) {
 	plain := whole()
-	plain.Replay, plain.DeliverBy, plain.Due, plain.Wait, plain.HeldSince, plain.Traceparent, plain.Tracestate, plain.Responded = "", time.Time{}, time.Time{}, 0, time.Time{}, "", "", false
+	plain.Replay, plain.DeliverBy, plain.Due, plain.Wait, plain.HeldSince, plain.Traceparent, plain.Tracestate,
+		plain.Responded = "", time.Time{}, time.Time{}, 0, time.Time{}, "", "", false
 	for name, d := range map[string]delivery.Delivery{"with every field": whole(), "with only what is required": plain} {
 		for _, m := range []*nats.Msg{d.First(4), d.Later(4)} {
 			got, err := delivery.Parse(m.Header, m.Data)
@@ -76,8 +78,10 @@ func FuzzParse(f *testing.F) {
 	f.Add("e", "ep_01K2YXQ8N3M4P5Q6R7S8T9V0W2", "t", "1", "2026-03-04T03:14:15Z", "1")
 	f.Fuzz(func(t *testing.T, event, endpoint, tenant, seq, owed, attempts string) {
 		h := nats.Header{}
-		for name, v := range map[string]string{streams.HeaderEvent: event, streams.HeaderEndpoint: endpoint, streams.HeaderTenant: tenant,
-			streams.HeaderEventSeq: seq, streams.HeaderOwedAt: owed, streams.HeaderAttempts: attempts, streams.HeaderSpent: attempts} {
+		for name, v := range map[string]string{streams.HeaderEvent: event, streams.HeaderEndpoint: endpoint,
+			streams.HeaderTenant:   tenant,
+			streams.HeaderEventSeq: seq, streams.HeaderOwedAt: owed, streams.HeaderAttempts: attempts,
+			streams.HeaderSpent: attempts} {
 			h.Set(name, v)
 		}
 		d, err := delivery.Parse(h, nil)

@@ -75,8 +75,10 @@ func TestEveryReasonHasASentence(t *testing.T) {
 }
 
 func TestStatusesHaveTheOutcomeThatTheRFCGivesThem(t *testing.T) {
-	want := map[int]Outcome{100: InformationalFinal, 199: InformationalFinal, 200: Delivered, 299: Delivered, 300: Redirect, 399: Redirect,
-		400: StatusTerminal, 408: StatusRetryable, 410: StatusTerminal, 425: StatusRetryable, 429: StatusRetryable, 499: StatusTerminal,
+	want := map[int]Outcome{100: InformationalFinal, 199: InformationalFinal, 200: Delivered, 299: Delivered,
+		300: Redirect, 399: Redirect,
+		400: StatusTerminal, 408: StatusRetryable, 410: StatusTerminal, 425: StatusRetryable, 429: StatusRetryable,
+		499: StatusTerminal,
 		500: StatusRetryable, 599: StatusRetryable, 600: StatusRetryable, 999: StatusRetryable, 99: StatusRetryable}
 	for status, o := range want {
 		if got := OfStatus(status); got != o {

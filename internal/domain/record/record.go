@@ -43,7 +43,8 @@ const (
 
 // Kinds in the order of an event's life.
 func Kinds() []Kind {
-	return []Kind{EventAccepted, EventRejected, EventUnmatched, EventDuplicate, EventEndpoints, DeliveryOwed, Attempt, DeliveryDeadLetter,
+	return []Kind{EventAccepted, EventRejected, EventUnmatched, EventDuplicate, EventEndpoints, DeliveryOwed, Attempt,
+		DeliveryDeadLetter,
 		DeliveryCancelled, Escalation, EscalationAcked, ReplayRequested, EndpointChanged, EventTypeChanged,
 		ConformanceChecked, OperatorAction, LedgerGap}
 }
@@ -86,30 +87,32 @@ type Record struct {
 	Detail string `json:"detail,omitempty"`
 
 	// The attempt.
-	Attempt           int               `json:"attempt,omitempty"` // 1, 2, 3 … within the delivery, across replays
-	ReplayID          string            `json:"replay_id,omitempty"`
-	StartedAt         time.Time         `json:"started_at,omitzero"`
-	AuthUS            int64             `json:"auth_us,omitempty"` // getting an access token
-	ResolveUS         int64             `json:"resolve_us,omitempty"`
-	ConnectUS         int64             `json:"connect_us,omitempty"`
-	TLSUS             int64             `json:"tls_us,omitempty"`
-	FirstByteUS       int64             `json:"first_byte_us,omitempty"`
-	DurationUS        int64             `json:"duration_us,omitempty"` // the call alone, no queueing
-	Status            int               `json:"status,omitempty"`
-	Outcome           string            `json:"outcome,omitempty"`
-	Class             string            `json:"class,omitempty"`
-	Decision          string            `json:"decision,omitempty"` // delivered, retry, dead_letter
-	NextAttemptAt     time.Time         `json:"next_attempt_at,omitzero"`
-	Error             string            `json:"error,omitempty"` // what went wrong with the call, for people
-	URL               string            `json:"url,omitempty"`   // as SafeURL says
-	RemoteAddr        string            `json:"remote_addr,omitempty"`
-	Reused            bool              `json:"connection_reused,omitempty"`
-	HTTPVersion       string            `json:"http_version,omitempty"`
-	TLSVersion        string            `json:"tls_version,omitempty"`
-	PeerFingerprint   string            `json:"peer_fingerprint,omitempty"`
-	ClientFingerprint string            `json:"client_fingerprint,omitempty"` // of the client certificate, the endpoint's present one
-	Proxy             string            `json:"proxy,omitempty"`              // that the connection went through; remote_addr is its
-	PayloadDigest     string            `json:"payload_digest,omitempty"`     // of the exact signed bytes
+	Attempt         int       `json:"attempt,omitempty"` // 1, 2, 3 … within the delivery, across replays
+	ReplayID        string    `json:"replay_id,omitempty"`
+	StartedAt       time.Time `json:"started_at,omitzero"`
+	AuthUS          int64     `json:"auth_us,omitempty"` // getting an access token
+	ResolveUS       int64     `json:"resolve_us,omitempty"`
+	ConnectUS       int64     `json:"connect_us,omitempty"`
+	TLSUS           int64     `json:"tls_us,omitempty"`
+	FirstByteUS     int64     `json:"first_byte_us,omitempty"`
+	DurationUS      int64     `json:"duration_us,omitempty"` // the call alone, no queueing
+	Status          int       `json:"status,omitempty"`
+	Outcome         string    `json:"outcome,omitempty"`
+	Class           string    `json:"class,omitempty"`
+	Decision        string    `json:"decision,omitempty"` // delivered, retry, dead_letter
+	NextAttemptAt   time.Time `json:"next_attempt_at,omitzero"`
+	Error           string    `json:"error,omitempty"` // what went wrong with the call, for people
+	URL             string    `json:"url,omitempty"`   // as SafeURL says
+	RemoteAddr      string    `json:"remote_addr,omitempty"`
+	Reused          bool      `json:"connection_reused,omitempty"`
+	HTTPVersion     string    `json:"http_version,omitempty"`
+	TLSVersion      string    `json:"tls_version,omitempty"`
+	PeerFingerprint string    `json:"peer_fingerprint,omitempty"`
+	// of the client certificate, the endpoint's present one
+	ClientFingerprint string `json:"client_fingerprint,omitempty"`
+	// that the connection went through; remote_addr is its
+	Proxy             string            `json:"proxy,omitempty"`
+	PayloadDigest     string            `json:"payload_digest,omitempty"` // of the exact signed bytes
 	PayloadBytes      int               `json:"payload_bytes,omitempty"`
 	SignatureScheme   string            `json:"signature_scheme,omitempty"`
 	KeyIDs            []string          `json:"key_ids,omitempty"`
@@ -166,7 +169,8 @@ func (r *Record) Message() (*nats.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &nats.Msg{Subject: streams.LedgerSubject(string(r.Kind), r.Tenant), Header: nats.Header{nats.MsgIdHdr: {r.ID}}, Data: b}, nil
+	return &nats.Msg{Subject: streams.LedgerSubject(string(r.Kind), r.Tenant), Header: nats.Header{nats.MsgIdHdr: {r.ID}},
+		Data: b}, nil
 }
 
 // Decode reads a record of this version or an older one.

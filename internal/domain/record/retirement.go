@@ -62,7 +62,8 @@ func (r Retirement) Detail() string {
 	if n == 1 {
 		are = "is"
 	}
-	out := fmt.Sprintf("%s, with idx from %d to %d, %s dropped", text.Count(n, "record of "+month, "records of "+month), r.Ranges[0].First, r.Ranges[len(r.Ranges)-1].Last, are)
+	out := fmt.Sprintf("%s, with idx from %d to %d, %s dropped", text.Count(n, "record of "+month, "records of "+month),
+		r.Ranges[0].First, r.Ranges[len(r.Ranges)-1].Last, are)
 	if r.Parts > 1 {
 		out += fmt.Sprintf(" (part %d of %d)", r.Part, r.Parts)
 	}

@@ -9,12 +9,14 @@ import (
 )
 
 func TestARetirementIsReadAsItWasWritten(t *testing.T) {
-	want := record.Retirement{ID: "ret_1", Month: 201501, Parts: 2, Part: 1, Ranges: []record.IdxRange{{First: 0, Last: 9}, {First: 12, Last: 12}}}
+	want := record.Retirement{ID: "ret_1", Month: 201501, Parts: 2, Part: 1,
+		Ranges: []record.IdxRange{{First: 0, Last: 9}, {First: 12, Last: 12}}}
 	got, err := record.ReadRetirement(want.Settings())
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v %v", got, err)
 	}
-	if d := want.Detail(); d != "11 records of 2015-01, with idx from 0 to 12, are dropped (part 1 of 2); their hashes stay" {
+	if d := want.Detail(); d != "11 records of 2015-01, with idx from 0 to 12, are dropped (part 1 of 2); their hashes "+
+		"stay" {
 		t.Error(d)
 	}
 	kept := record.Retirement{ID: "ret_1", Month: 201501}
@@ -26,7 +28,8 @@ func TestARetirementIsReadAsItWasWritten(t *testing.T) {
 func TestWhatIsNoRetirementIsRefused(t *testing.T) {
 	for _, name := range []string{"retirement", "month", "parts", "part", "ranges"} {
 		for _, bad := range []string{"", "9-", "9-1", "x"} {
-			s := record.Retirement{ID: "ret_1", Month: 201501, Parts: 1, Part: 1, Ranges: []record.IdxRange{{First: 0, Last: 9}}}.Settings()
+			s := record.Retirement{ID: "ret_1", Month: 201501, Parts: 1, Part: 1,
+				Ranges: []record.IdxRange{{First: 0, Last: 9}}}.Settings()
 			s[name] = bad
 			if r, err := record.ReadRetirement(s); err == nil && (name != "retirement" || bad == "") {
 				t.Errorf("%s %q: %+v", name, bad, r)

@@ -112,7 +112,8 @@ func segmentsOf(u *url.URL) (segments []string, secret []bool) {
 
 // knownPaths are services whose addresses are bearer secrets; the group is what is secret.
 var knownPaths = []struct{ host, path *regexp.Regexp }{
-	{regexp.MustCompile(`^hooks\.slack(-gov)?\.com$`), regexp.MustCompile(`^/(?:services|workflows|triggers)/.*?([^/]+)/?$`)},
+	{regexp.MustCompile(`^hooks\.slack(-gov)?\.com$`),
+		regexp.MustCompile(`^/(?:services|workflows|triggers)/.*?([^/]+)/?$`)},
 	{regexp.MustCompile(`(^|\.)discord(app)?\.com$`), regexp.MustCompile(`^/api/(?:v[0-9]+/)?webhooks/[^/]+/([^/]+)`)},
 	{regexp.MustCompile(`(^|\.)office\.com$`), regexp.MustCompile(`/IncomingWebhook/(.+)$`)},
 	{regexp.MustCompile(`^hooks\.zapier\.com$`), regexp.MustCompile(`^/hooks/catch/[^/]+/(.+?)/?$`)},

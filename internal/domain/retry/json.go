@@ -98,7 +98,8 @@ func Parse(s string) (Policy, error) {
 		return p, nil
 	}
 	if !strings.HasPrefix(s, "{") {
-		return Policy{}, fmt.Errorf("retry policy: no policy is called %q; use %q, %q or a JSON object", s, StandardName, UrgentName)
+		return Policy{}, fmt.Errorf("retry policy: no policy is called %q; use %q, %q or a JSON object", s, StandardName,
+			UrgentName)
 	}
 	var p Policy
 	dec := json.NewDecoder(strings.NewReader(s))

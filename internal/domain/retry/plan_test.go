@@ -20,9 +20,11 @@ func TestThePlanShowsWhereAScheduleIsCut(t *testing.T) {
 			Step{8, 27*time.Hour + 35*time.Minute + 5*time.Second, 33 * time.Hour, true}, false, 0},
 		{"a deadline cuts it earlier, and later attempts are never made", Standard(), time.Hour, 4, 55 * time.Minute,
 			Step{4, 35*time.Minute + 5*time.Second, 42*time.Minute + 6*time.Second, false}, false, 4},
-		{"urgent goes on until the reserve", Urgent(), 2 * time.Minute, 8, 96 * time.Second, Step{8, 0, 96 * time.Second, true}, true, 0},
+		{"urgent goes on until the reserve", Urgent(), 2 * time.Minute, 8, 96 * time.Second,
+			Step{8, 0, 96 * time.Second, true}, true, 0},
 		{"urgent without a deadline ends after the default window", Urgent(), 0, maxSteps, DefaultWindow, Step{}, true, 0},
-		{"a number of attempts alone needs no end", Policy{Delays: []time.Duration{time.Second}}, 0, 2, 0, Step{2, time.Second, time.Second, false}, false, 0},
+		{"a number of attempts alone needs no end", Policy{Delays: []time.Duration{time.Second}}, 0, 2, 0,
+			Step{2, time.Second, time.Second, false}, false, 0},
 		{"a deadline that is all reserve allows no attempt", Standard(), 5 * time.Second, 0, 0, Step{}, false, 8},
 	}
 	for _, tt := range tests {

@@ -116,20 +116,23 @@ func (p Policy) Validate() error {
 func (p Policy) validateJitter() error {
 	switch {
 	case len(p.Delays) > 0:
-		return errors.New("retry policy: has both delays and base/cap; use delays for a fixed schedule or base and cap for full jitter")
+		return errors.New("retry policy: has both delays and base/cap; use delays for a fixed schedule or base and cap " +
+			"for full jitter")
 	case p.Stretch != 0:
 		return errors.New("retry policy: stretch applies to delays only; remove it or use delays instead of base and cap")
 	case p.Base <= 0 || p.Base > maxDelay:
 		return fmt.Errorf("retry policy: base is %s; use more than 0s, up to %s", format(p.Base), format(maxDelay))
 	case p.Cap < p.Base || p.Cap > maxDelay:
-		return fmt.Errorf("retry policy: cap is %s; use at least base (%s), up to %s", format(p.Cap), format(p.Base), format(maxDelay))
+		return fmt.Errorf("retry policy: cap is %s; use at least base (%s), up to %s", format(p.Cap), format(p.Base),
+			format(maxDelay))
 	}
 	return nil
 }
 
 func (p Policy) validateDelays() error {
 	if len(p.Delays) == 0 && p.MaxAttempts != 1 {
-		return errors.New("retry policy: has neither delays nor base and cap; set one of them, or max_attempts to 1 for no retry at all")
+		return errors.New("retry policy: has neither delays nor base and cap; set one of them, or max_attempts to 1 for " +
+			"no retry at all")
 	}
 	if len(p.Delays) > maxDelays {
 		return fmt.Errorf("retry policy: has %d delays; use at most %d", len(p.Delays), maxDelays)
@@ -140,7 +143,8 @@ func (p Policy) validateDelays() error {
 		}
 	}
 	if p.MaxAttempts > len(p.Delays)+1 {
-		return fmt.Errorf("retry policy: max_attempts is %d but %d delays allow only %d attempts; add delays or lower max_attempts",
+		return fmt.Errorf("retry policy: max_attempts is %d but %d delays allow only %d attempts; add delays or lower "+
+			"max_attempts",
 			p.MaxAttempts, len(p.Delays), len(p.Delays)+1)
 	}
 	return nil

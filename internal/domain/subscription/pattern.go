@@ -39,7 +39,8 @@ func Validate(pattern string) error {
 			return fmt.Errorf("types: %q has an empty token", pattern)
 		default:
 			if j := strings.IndexFunc(t, notToken); j >= 0 {
-				return fmt.Errorf("types: %q has %q in a token; use letters, digits, _ and -, or * for one whole token, > for the rest", pattern, t[j:j+1])
+				return fmt.Errorf("types: %q has %q in a token; use letters, digits, _ and -, or * for one whole token, > for "+
+					"the rest", pattern, t[j:j+1])
 			}
 		}
 	}

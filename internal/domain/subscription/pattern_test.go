@@ -75,7 +75,8 @@ func FuzzMatchAgreesWithItsDefinition(f *testing.F) {
 	f.Add("*", "a")
 	f.Add("a", "a.b")
 	f.Fuzz(func(t *testing.T, pattern, eventType string) {
-		if subscription.Validate(pattern) != nil || subscription.Validate(eventType) != nil || strings.ContainsAny(eventType, "*>") {
+		if subscription.Validate(pattern) != nil || subscription.Validate(eventType) != nil ||
+			strings.ContainsAny(eventType, "*>") {
 			return
 		}
 		want := slow(strings.Split(pattern, "."), strings.Split(eventType, "."))

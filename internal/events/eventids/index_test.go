@@ -36,14 +36,16 @@ func newFixture(t *testing.T) *fixture {
 	f.must(err)
 	f.js = js
 	f.createEvents()
-	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: streams.EventIDs, Subjects: []string{"event_ids.>"}, MaxMsgsPerSubject: 1, AllowDirect: true})
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: streams.EventIDs, Subjects: []string{"event_ids.>"},
+		MaxMsgsPerSubject: 1, AllowDirect: true})
 	f.must(err)
 	return f
 }
 
 func (f *fixture) createEvents() {
 	f.Helper()
-	_, err := f.js.CreateStream(f.Context(), jetstream.StreamConfig{Name: streams.Events, Subjects: []string{"events.>"}, AllowDirect: true, Duplicates: time.Second})
+	_, err := f.js.CreateStream(f.Context(), jetstream.StreamConfig{Name: streams.Events, Subjects: []string{"events.>"},
+		AllowDirect: true, Duplicates: time.Second})
 	f.must(err)
 }
 
@@ -224,7 +226,8 @@ func TestAStartReadsSegmentsThatHoldAndMendsThoseThatDoNot(t *testing.T) {
 	f.has(x, "order-7", 7)
 	f.has(x, "x", last)
 	stop()
-	if again := f.kept(0, wrong); !slices.Equal(again.Data, m.Data) || again.Header.Get(streams.HeaderLastAt) != m.Header.Get(streams.HeaderLastAt) {
+	if again := f.kept(0, wrong); !slices.Equal(again.Data, m.Data) ||
+		again.Header.Get(streams.HeaderLastAt) != m.Header.Get(streams.HeaderLastAt) {
 		t.Error("it was not made again")
 	}
 }

@@ -193,7 +193,8 @@ func (x *Index) load(ctx context.Context, events, segments jetstream.Stream, s *
 func (x *Index) read(ctx context.Context, events jetstream.Stream, from, end, last uint64) error {
 	c, err := events.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		Description: "Ids of events", DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
-		AckPolicy: jetstream.AckNonePolicy, HeadersOnly: !x.bodies, MemoryStorage: true, Replicas: 1, InactiveThreshold: 10 * heartbeat,
+		AckPolicy: jetstream.AckNonePolicy, HeadersOnly: !x.bodies, MemoryStorage: true, Replicas: 1,
+		InactiveThreshold: 10 * heartbeat,
 	})
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", streams.Events, err)
@@ -209,7 +210,8 @@ func (x *Index) read(ctx context.Context, events jetstream.Stream, from, end, la
 			return nil
 		}
 	}
-	messages, err := c.Messages(jetstream.PullMaxMessagesWithBytesLimit(pullMessages, max(pullBytes, 2*int(x.nc.MaxPayload()))),
+	messages, err := c.Messages(jetstream.PullMaxMessagesWithBytesLimit(pullMessages,
+		max(pullBytes, 2*int(x.nc.MaxPayload()))),
 		jetstream.PullExpiry(4*heartbeat), jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", streams.Events, err)
@@ -315,7 +317,8 @@ func (x *Index) store(ctx context.Context, s *segment) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestBound)
 		defer cancel()
 		m.Data = s.encode()
-		_, err := x.js.PublishMsg(ctx, m, jetstream.WithExpectStream(streams.EventIDs), jetstream.WithExpectLastSequencePerSubject(before))
+		_, err := x.js.PublishMsg(ctx, m, jetstream.WithExpectStream(streams.EventIDs),
+			jetstream.WithExpectLastSequencePerSubject(before))
 		var api *jetstream.APIError
 		if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
 			return

@@ -93,11 +93,13 @@ func (e *Entry) compare(d Draft) error {
 	switch {
 	case e.Event.Type != d.Type:
 		return &MismatchError{outcome.ReasonSubjectMismatch, "type",
-			fmt.Sprintf("the subject says type %.128s, the event says %s; publish to %s", d.Type, e.Event.Type, streams.EventSubject(d.Tenant, e.Event.Type))}
+			fmt.Sprintf("the subject says type %.128s, the event says %s; publish to %s", d.Type, e.Event.Type,
+				streams.EventSubject(d.Tenant, e.Event.Type))}
 	case d.MsgID == "":
 		return nil
 	case e.Event.ID != "" && e.Event.ID != d.MsgID:
-		return &MismatchError{outcome.ReasonIDMismatch, "id", "the header Nats-Msg-Id differs from the event's id; give both the same id"}
+		return &MismatchError{outcome.ReasonIDMismatch, "id",
+			"the header Nats-Msg-Id differs from the event's id; give both the same id"}
 	}
 	if err := envelope.ValidateID(d.MsgID); err != nil {
 		return &MismatchError{outcome.ReasonIDMismatch, "id", "the header Nats-Msg-Id is no event id: " + err.Error()}

@@ -46,10 +46,12 @@ func TestTraceContextIsPassedOnOnlyWhenItIsWellFormed(t *testing.T) {
 func TestTheLimitCountsWhatIsStored(t *testing.T) {
 	raw := []byte(`{"type":"a","data":1}`)
 	var large *TooLargeError
-	if _, err := Prepare(Draft{Tenant: "default", Raw: raw}, len(raw), noon); !errors.As(err, &large) || large.Bytes <= len(raw) {
+	if _, err := Prepare(Draft{Tenant: "default", Raw: raw}, len(raw), noon); !errors.As(err, &large) ||
+		large.Bytes <= len(raw) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Prepare(Draft{Tenant: "default", Raw: raw}, len(raw)-1, noon); !errors.As(err, &large) || large.Bytes != len(raw) {
+	if _, err := Prepare(Draft{Tenant: "default", Raw: raw}, len(raw)-1, noon); !errors.As(err, &large) ||
+		large.Bytes != len(raw) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -57,7 +59,8 @@ func TestTheLimitCountsWhatIsStored(t *testing.T) {
 // FuzzPrepare: what is stored is an event that fanout can read, with the
 // producer's data, and is recognised as itself.
 func FuzzPrepare(f *testing.F) {
-	for _, s := range []string{`{"type":"a","data":1}`, `{"id":"x","type":"a","data":{"a": 1e400}}`, `{"type":"a","timestamp":"2026-08-19T14:32:07.421+02:00","data":[]}`,
+	for _, s := range []string{`{"type":"a","data":1}`, `{"id":"x","type":"a","data":{"a": 1e400}}`,
+		`{"type":"a","timestamp":"2026-08-19T14:32:07.421+02:00","data":[]}`,
 		`{"id":"x","type":"a","timestamp":"2026-08-19T14:32:07Z","deliver_by":"2027-01-01T00:00:00+01:00","subject":{"type":"t\"","id":"\u00e9\\"},"data":null}`, `{"data":"\ud800","type":"a.b"}`} {
 		f.Add([]byte(s))
 	}
@@ -70,7 +73,8 @@ func FuzzPrepare(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q is stored as %q: %v", raw, e.Body, err)
 		}
-		if string(stored.Data) != string(e.Event.Data) || stored.ID != e.Event.ID || !stored.Timestamp.Equal(e.Event.Timestamp) || !stored.DeliverBy.Equal(e.Event.DeliverBy) {
+		if string(stored.Data) != string(e.Event.Data) || stored.ID != e.Event.ID ||
+			!stored.Timestamp.Equal(e.Event.Timestamp) || !stored.DeliverBy.Equal(e.Event.DeliverBy) {
 			t.Fatalf("%q is stored as %+v", raw, stored)
 		}
 		m := e.stored()

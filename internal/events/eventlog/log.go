@@ -42,7 +42,8 @@ func (e *UnavailableError) Error() string {
 	case e.NotSent:
 		return fmt.Sprintf("the event was not stored: NATS is away (%v); publish again with the same id", e.Err)
 	}
-	return fmt.Sprintf("the event is not known to be stored (%v); publish again with the same id: if it was stored, it is recognised as a duplicate", e.Err)
+	return fmt.Sprintf("the event is not known to be stored (%v); publish again with the same id: if it was stored, it "+
+		"is recognised as a duplicate", e.Err)
 }
 
 func (e *UnavailableError) Unwrap() error { return e.Err }
@@ -63,7 +64,8 @@ func New(nc *nats.Conn, ackTimeout time.Duration) (*Log, error) {
 	if ackTimeout == 0 {
 		ackTimeout = DefaultAckTimeout
 	}
-	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(window), jetstream.WithPublishAsyncTimeout(ackTimeout))
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(window),
+		jetstream.WithPublishAsyncTimeout(ackTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("event log: %w", err)
 	}
@@ -142,7 +144,8 @@ func (l *Log) wait(ctx context.Context, f jetstream.PubAckFuture) (*jetstream.Pu
 	select {
 	case ack := <-f.Ok():
 		if ack.Stream != streams.Events {
-			return nil, &UnavailableError{Err: fmt.Errorf("subject %s belongs to stream %s, not %s; mend it with: waybill streams apply",
+			return nil, &UnavailableError{Err: fmt.Errorf("subject %s belongs to stream %s, not %s; mend it with: waybill "+
+				"streams apply",
 				f.Msg().Subject, ack.Stream, streams.Events)}
 		}
 		return ack, nil
@@ -208,7 +211,8 @@ func (l *Log) explain(size int, err error) error {
 	case errors.As(err, &api) && full(api.ErrorCode):
 		return &UnavailableError{Full: true, Err: err}
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
-		return &UnavailableError{NotSent: true, Err: fmt.Errorf("stream %s does not answer; see: waybill doctor", streams.Events)}
+		return &UnavailableError{NotSent: true, Err: fmt.Errorf("stream %s does not answer; see: waybill doctor",
+			streams.Events)}
 	}
 	return &UnavailableError{Err: err}
 }
@@ -219,7 +223,8 @@ func (l *Log) Writable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.bound)
 	defer cancel()
 	if _, err := l.js.Stream(ctx, streams.Events); err != nil {
-		return fmt.Errorf("stream %s does not answer, so no event can be stored: %w; see: waybill doctor", streams.Events, err)
+		return fmt.Errorf("stream %s does not answer, so no event can be stored: %w; see: waybill doctor", streams.Events,
+			err)
 	}
 	return nil
 }

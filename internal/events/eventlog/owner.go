@@ -77,7 +77,8 @@ func (l *Log) known(e Entry) *Owner {
 	return owner
 }
 
-// Disown keeps that the event at seq was rejected because its id was in use. Its own place in EVENTS is not enough: once the owner has expired, it would be
+// Disown keeps that the event at seq was rejected because its id was in use. Its own place in
+// EVENTS is not enough: once the owner has expired, it would be
 // the first with that id, and what nobody was sent would pass for sent.
 func (l *Log) Disown(ctx context.Context, seq uint64) error {
 	subject, err := l.disownedSubject(ctx, seq)

@@ -40,7 +40,8 @@ func (e *MismatchError) Error() string { return e.Field + ": " + e.Detail }
 type InUseError struct{ ID string }
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("id: %q is in use by a different event; nothing was stored. Publish this one under an id of its own, or leave the id out", e.ID)
+	return fmt.Sprintf("id: %q is in use by a different event; nothing was stored. Publish this one under an id of its "+
+		"own, or leave the id out", e.ID)
 }
 
 // Refusal is an event that was refused, on its way into EVENTS: from there
@@ -191,7 +192,8 @@ func ReadMessage(m *nats.Msg) (Draft, error) {
 		return Draft{}, &MismatchError{outcome.ReasonSubjectMismatch, "subject", clip(err.Error(), maxSubject)}
 	}
 	if name := unsupported(m.Header); name != "" {
-		return Draft{}, &MismatchError{outcome.ReasonUnsupportedHeader, name, "a producer cannot use this header here; leave it out"}
+		return Draft{}, &MismatchError{outcome.ReasonUnsupportedHeader, name,
+			"a producer cannot use this header here; leave it out"}
 	}
 	return Draft{Tenant: tenant, Raw: m.Data, Trace: TraceIn(m.Header), FromNATS: true, Type: eventType,
 		MsgID: m.Header.Get(jetstream.MsgIDHeader)}, nil
@@ -206,7 +208,8 @@ func unsupported(h nats.Header) string {
 		lower := strings.ToLower(name)
 		switch {
 		case strings.EqualFold(name, jetstream.ExpectedStreamHeader) && len(values) == 1 && values[0] == streams.Events:
-		case strings.HasPrefix(lower, "waybill-"), strings.HasPrefix(lower, "nats-expected-"), strings.HasPrefix(lower, "nats-batch-"),
+		case strings.HasPrefix(lower, "waybill-"), strings.HasPrefix(lower, "nats-expected-"),
+			strings.HasPrefix(lower, "nats-batch-"),
 			strings.HasPrefix(lower, "nats-schedule"), lower == "nats-rollup", lower == "nats-ttl", lower == "nats-incr":
 			wrong = append(wrong, clip(name, 64))
 		}

@@ -37,17 +37,20 @@ func Parse(subject string, header nats.Header, body []byte) (tenant string, e en
 		return "", e, &Rejection{outcome.ReasonSubjectMismatch, err}
 	}
 	if len(body) > envelope.MaxEventBytes {
-		return tenant, e, &Rejection{outcome.ReasonPayloadTooLarge, fmt.Errorf("the event has %d bytes; at most %d", len(body), envelope.MaxEventBytes)}
+		return tenant, e, &Rejection{outcome.ReasonPayloadTooLarge,
+			fmt.Errorf("the event has %d bytes; at most %d", len(body), envelope.MaxEventBytes)}
 	}
 	e, err = envelope.Parse(body)
 	if err != nil {
 		return tenant, envelope.Event{}, &Rejection{outcome.ReasonInvalidEvent, err}
 	}
 	if e.Type != eventType {
-		return tenant, e, &Rejection{outcome.ReasonSubjectMismatch, fmt.Errorf("the subject says type %s, the event says %s", eventType, e.Type)}
+		return tenant, e, &Rejection{outcome.ReasonSubjectMismatch,
+			fmt.Errorf("the subject says type %s, the event says %s", eventType, e.Type)}
 	}
 	if id := header.Get(nats.MsgIdHdr); id != "" && !streams.IsEventMsgID(id, tenant, e.ID) {
-		return tenant, e, &Rejection{outcome.ReasonIDMismatch, fmt.Errorf("the header %s differs from the event's id", nats.MsgIdHdr)}
+		return tenant, e, &Rejection{outcome.ReasonIDMismatch,
+			fmt.Errorf("the header %s differs from the event's id", nats.MsgIdHdr)}
 	}
 	return tenant, e, nil
 }
@@ -85,7 +88,8 @@ type Content struct {
 
 // ContentOf is the content of an event that Parse gave.
 func ContentOf(subject string, header nats.Header, e envelope.Event) Content {
-	return Content{Subject: subject, Only: header.Get(streams.HeaderOnlyEndpoint), TimeAssigned: header.Get(streams.HeaderTimeAssigned) != "", Event: e}
+	return Content{Subject: subject, Only: header.Get(streams.HeaderOnlyEndpoint),
+		TimeAssigned: header.Get(streams.HeaderTimeAssigned) != "", Event: e}
 }
 
 // Same says whether c, which came later, is the same event as other: whether receivers

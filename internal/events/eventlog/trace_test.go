@@ -75,7 +75,8 @@ func FuzzReadMessage(f *testing.F) {
 	f.Add("events.default", "", "", "", []byte(`{`))
 	f.Add("events.*.\x00é", "a b", "x\x7fy", "a\x01b", []byte(`{"type":"a","data":1}`))
 	f.Fuzz(func(t *testing.T, subject, id, traceparent, tracestate string, body []byte) {
-		m := &nats.Msg{Subject: subject, Header: nats.Header{"Nats-Msg-Id": {id}, "traceparent": {traceparent}, "tracestate": {tracestate}}, Data: body}
+		m := &nats.Msg{Subject: subject, Header: nats.Header{"Nats-Msg-Id": {id}, "traceparent": {traceparent},
+			"tracestate": {tracestate}}, Data: body}
 		d, err := ReadMessage(m)
 		var e Entry
 		if err == nil {
@@ -124,7 +125,8 @@ func carried(t *testing.T, c Trace) {
 	if strings.ContainsFunc(c.Parent+c.State, func(r rune) bool { return r < ' ' || r > '~' }) {
 		t.Fatalf("no request can carry %q", c)
 	}
-	span := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(r.Header)))
+	span := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(),
+		propagation.HeaderCarrier(r.Header)))
 	if !span.IsValid() && c.Parent[:2] == "00" {
 		t.Fatalf("OpenTelemetry cannot read %q", c)
 	}

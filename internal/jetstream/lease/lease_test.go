@@ -45,7 +45,8 @@ func newBench(t *testing.T, lasts time.Duration) *bench {
 	t.Helper()
 	b := &bench{t: t, server: testkit.BareNATS(t)}
 	var err error
-	b.kv, err = b.server.JetStream().CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: streams.LeasesBucket, TTL: lasts})
+	b.kv, err = b.server.JetStream().CreateKeyValue(t.Context(),
+		jetstream.KeyValueConfig{Bucket: streams.LeasesBucket, TTL: lasts})
 	must(t, err)
 	return b
 }
@@ -110,7 +111,8 @@ type attempt struct {
 
 func (b *bench) wait(name string) *attempt {
 	ctx, cancel := context.WithCancel(context.Background())
-	a := &attempt{got: make(chan *lease.Lease, 1), waiting: make(chan string, 1000), cancel: cancel, err: make(chan error, 1)}
+	a := &attempt{got: make(chan *lease.Lease, 1), waiting: make(chan string, 1000), cancel: cancel,
+		err: make(chan error, 1)}
 	o := b.options(name)
 	o.Waiting = func(holder string) {
 		select {
@@ -272,7 +274,8 @@ func TestALeaseThatWasDeletedIsTakenAgain(t *testing.T) {
 	defer w.Stop()
 	must(t, b.kv.Delete(t.Context(), key))
 	for {
-		if e := receive(t, "it to be taken again", w.Updates()); e != nil && e.Operation() == jetstream.KeyValuePut && string(e.Value()) == "first" {
+		if e := receive(t, "it to be taken again", w.Updates()); e != nil && e.Operation() == jetstream.KeyValuePut &&
+			string(e.Value()) == "first" {
 			break
 		}
 	}

@@ -159,7 +159,8 @@ func first[T any](a, b *T) *T {
 // read decodes an entry. Where that fails, the last revision that can be read
 // stands: safer than forgetting an endpoint that is owed deliveries, or whom to
 // tell. have is what was read of the key before.
-func (f *Follower[T]) read(ctx context.Context, kv jetstream.KeyValue, entry jetstream.KeyValueEntry, have *T) (is *T, readable bool) {
+func (f *Follower[T]) read(ctx context.Context, kv jetstream.KeyValue, entry jetstream.KeyValueEntry, have *T) (is *T,
+	readable bool) {
 	if entry.Operation() != jetstream.KeyValuePut {
 		return nil, true
 	}
@@ -194,7 +195,8 @@ func (f *Follower[T]) advance(seq uint64) {
 // Newest reads the last revision of a key that decode takes, and the sequence of
 // its last revision whether that can be read or not: what somebody wrote over a
 // thing that is none hides nothing, and the next revision can be stored.
-func Newest[T any](ctx context.Context, kv jetstream.KeyValue, key string, decode func(string, []byte) (T, error)) (v T, at uint64, err error) {
+func Newest[T any](ctx context.Context, kv jetstream.KeyValue, key string, decode func(string, []byte) (T, error)) (v T,
+	at uint64, err error) {
 	all, err := kv.History(ctx, key)
 	if err != nil {
 		return v, 0, err

@@ -44,7 +44,8 @@ func TestABurstOfFiftyThousandChangesIsTakenInWithoutMakingTheStateAnew(t *testi
 	defer stop()
 	must(t, f.Reach(bounded, last))
 	if applied.Load() != many || made.Load() != 1 || installed.Load() != 1 {
-		t.Errorf("%d changes applied; the state was made %d times, installed %d times", applied.Load(), made.Load(), installed.Load())
+		t.Errorf("%d changes applied; the state was made %d times, installed %d times", applied.Load(), made.Load(),
+			installed.Load())
 	}
 	if entries := f.Unreadable(); len(entries) != 0 {
 		t.Errorf("%v", entries)
@@ -60,7 +61,8 @@ func (b *bench) publish(many int) uint64 {
 	for i := range many {
 		raw, err := json.Marshal(thing{Value: i, Meta: revision.Meta{Revision: 1}})
 		must(b.t, err)
-		f, err := js.PublishMsgAsync(&nats.Msg{Subject: fmt.Sprintf("$KV.%s.t%05d", things.Bucket, i), Data: raw}, jetstream.WithStallWait(patience))
+		f, err := js.PublishMsgAsync(&nats.Msg{Subject: fmt.Sprintf("$KV.%s.t%05d", things.Bucket, i), Data: raw},
+			jetstream.WithStallWait(patience))
 		must(b.t, err)
 		futures = append(futures, f)
 	}

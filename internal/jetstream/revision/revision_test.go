@@ -28,7 +28,8 @@ type thing struct {
 	revision.Meta
 }
 
-var things = revision.Kind[thing]{Bucket: "things", Name: "thing", Meta: func(t *thing) *revision.Meta { return &t.Meta }}
+var things = revision.Kind[thing]{Bucket: "things", Name: "thing",
+	Meta: func(t *thing) *revision.Meta { return &t.Meta }}
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -50,7 +51,8 @@ func newBench(t *testing.T) *bench {
 	b := &bench{t: t, server: testkit.BareNATS(t)}
 	b.js = b.server.JetStream()
 	var err error
-	b.kv, err = b.js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: things.Bucket, History: 1, Storage: jetstream.FileStorage})
+	b.kv, err = b.js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: things.Bucket, History: 1,
+		Storage: jetstream.FileStorage})
 	must(t, err)
 	b.store, err = revision.Open(t.Context(), b.js, things)
 	must(t, err)
@@ -76,11 +78,13 @@ func TestEachChangeIsOneNumberedRevisionWithItsActor(t *testing.T) {
 	b := newBench(t)
 	before := time.Now().Add(-time.Second)
 	// What the caller says of the revision itself counts for nothing.
-	made, err := b.store.Create(t.Context(), "a", thing{Name: "a", Value: 1, Meta: revision.Meta{Revision: 77, UpdatedBy: "mallory", Deleted: true}}, by("ann", "created"))
+	made, err := b.store.Create(t.Context(), "a", thing{Name: "a", Value: 1,
+		Meta: revision.Meta{Revision: 77, UpdatedBy: "mallory", Deleted: true}}, by("ann", "created"))
 	must(t, err)
 	check := func(v thing, number uint64, value int, change, actor string) {
 		t.Helper()
-		if v.Revision != number || v.Value != value || v.Change != change || v.UpdatedBy != actor || v.Reason != "why "+change ||
+		if v.Revision != number || v.Value != value || v.Change != change || v.UpdatedBy != actor ||
+			v.Reason != "why "+change ||
 			v.UpdatedAt.Before(before) || v.UpdatedAt.Location() != time.UTC || !v.CreatedAt.Equal(made.CreatedAt) || v.Deleted {
 			t.Errorf("%+v, want revision %d, %d, %s by %s", v, number, value, change, actor)
 		}
@@ -98,11 +102,13 @@ func TestEachChangeIsOneNumberedRevisionWithItsActor(t *testing.T) {
 func TestANameIsTakenOnceAndItsNumbersGoOnOverADeletion(t *testing.T) {
 	b := newBench(t)
 	b.create("a", 1)
-	if _, err := b.store.Create(t.Context(), "a", thing{}, by("bob", "created")); !errors.Is(err, revision.ErrExists) || !strings.Contains(err.Error(), `thing "a"`) {
+	if _, err := b.store.Create(t.Context(), "a", thing{}, by("bob", "created")); !errors.Is(err, revision.ErrExists) ||
+		!strings.Contains(err.Error(), `thing "a"`) {
 		t.Errorf("a second one: %v", err)
 	}
 	gone, err := b.store.Delete(t.Context(), "a", "bob", "no longer used")
-	if err != nil || !gone.Deleted || gone.Revision != 2 || gone.Change != "deleted" || gone.UpdatedBy != "bob" || gone.Reason != "no longer used" || gone.Value != 1 {
+	if err != nil || !gone.Deleted || gone.Revision != 2 || gone.Change != "deleted" || gone.UpdatedBy != "bob" ||
+		gone.Reason != "no longer used" || gone.Value != 1 {
 		t.Errorf("%+v, %v", gone, err)
 	}
 	_, get := b.store.Get(t.Context(), "a")
@@ -236,7 +242,8 @@ func TestTheListIsInOrderAndHasWhatIsNotDeleted(t *testing.T) {
 }
 
 func TestABucketThatIsNotThereIsSaidToBeMade(t *testing.T) {
-	if _, err := revision.Open(t.Context(), testkit.BareNATS(t).JetStream(), things); err == nil || !strings.Contains(err.Error(), "waybill streams apply") {
+	if _, err := revision.Open(t.Context(), testkit.BareNATS(t).JetStream(), things); err == nil ||
+		!strings.Contains(err.Error(), "waybill streams apply") {
 		t.Errorf("%v", err)
 	}
 }
@@ -309,7 +316,8 @@ func TestAViewIsWholeOnceItIsReadyAndFollows(t *testing.T) {
 	}
 	b.ready(v)
 	all := v.All()
-	if len(all) != many-1 || !slices.IsSortedFunc(all, func(x, y thing) int { return strings.Compare(x.Name, y.Name) }) || value(v, "t007") != -1 || value(v, "t008") != 8 {
+	if len(all) != many-1 || !slices.IsSortedFunc(all, func(x, y thing) int { return strings.Compare(x.Name, y.Name) }) ||
+		value(v, "t007") != -1 || value(v, "t008") != 8 {
 		t.Errorf("%d are seen; t007: %d, t008: %d", len(all), value(v, "t007"), value(v, "t008"))
 	}
 	b.create("new", 1)

@@ -88,7 +88,8 @@ func (s *Store[T]) Update(ctx context.Context, key string, c Change, change func
 		return v, err
 	}
 	if m := s.kind.Meta(&v); m.Deleted {
-		return v, fmt.Errorf("%w: it was deleted at %s by %s", s.failed(key, ErrNotFound), m.UpdatedAt.Format(time.RFC3339), m.UpdatedBy)
+		return v, fmt.Errorf("%w: it was deleted at %s by %s", s.failed(key, ErrNotFound), m.UpdatedAt.Format(time.RFC3339),
+			m.UpdatedBy)
 	}
 	if err := change(&v); err != nil {
 		return v, err

@@ -55,7 +55,8 @@ func (c *Clock) Offset() time.Duration { return time.Duration(c.applied.Load()) 
 func (c *Clock) Register(r prometheus.Registerer, stage string) error {
 	return register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_clock_offset_seconds",
 		ConstLabels: prometheus.Labels{"stage": stage},
-		Help:        "The NATS server's clock less this machine's, as last measured. Beyond a second either way it is made up for."},
+		Help: "The NATS server's clock less this machine's, as last measured. Beyond a second either way it is " +
+			"made up for."},
 		func() float64 { return time.Duration(c.apart.Load()).Seconds() }))
 }
 

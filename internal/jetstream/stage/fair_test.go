@@ -12,7 +12,8 @@ import (
 
 func TestOwnersTakeTurnsAndTheLanesOfEachToo(t *testing.T) {
 	q := newFairQueue[string](100, 1<<20, nil)
-	for _, in := range []Lane{{"a", "flood"}, {"a", "flood"}, {"a", "flood"}, {"a", "flood"}, {"a", "rare"}, {"b", "x"}, {"b", "x"}} {
+	for _, in := range []Lane{{"a", "flood"}, {"a", "flood"}, {"a", "flood"}, {"a", "flood"}, {"a", "rare"}, {"b", "x"},
+		{"b", "x"}} {
 		q.put(t.Context(), in, fmt.Sprintf("%s/%s/%d", in.Owner, in.Name, q.len()), 1)
 	}
 	var got []string

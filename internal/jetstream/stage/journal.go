@@ -46,7 +46,8 @@ func OpenJournal(ctx context.Context, js jetstream.JetStream, pub *Publisher, st
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w; mend it with: waybill streams apply", stream, err)
 	}
-	return &Journal{js: js, leader: streams.ReadFrom(js, stream), pub: pub, stream: stream, window: s.CachedInfo().Config.Duplicates, now: time.Now, past: map[string]*past{}}, nil
+	return &Journal{js: js, leader: streams.ReadFrom(js, stream), pub: pub, stream: stream,
+		window: s.CachedInfo().Config.Duplicates, now: time.Now, past: map[string]*past{}}, nil
 }
 
 // State stores m, unless a statement with its id stands already, and returns the
@@ -57,7 +58,8 @@ func OpenJournal(ctx context.Context, js jetstream.JetStream, pub *Publisher, st
 //
 // If storing takes so long that an id could be forgotten meanwhile, the stream is
 // searched again: of two that were stored, the first stands.
-func (j *Journal) PutFirst(ctx context.Context, m *nats.Msg, since time.Time, also ...string) (stands []byte, mine bool, err error) {
+func (j *Journal) PutFirst(ctx context.Context, m *nats.Msg, since time.Time, also ...string) (stands []byte, mine bool,
+	err error) {
 	id, subjects := m.Header.Get(nats.MsgIdHdr), append(slices.Clone(also), m.Subject)
 	if since.IsZero() {
 		since = j.now()

@@ -112,7 +112,8 @@ func (l *Loop) takeUpAgain(ctx context.Context) bool {
 		return true
 	}
 	if ctx.Err() == nil {
-		l.o.Log.Warn().Err(fmt.Errorf("consumer %s/%s: %w; what waits there comes late by as much as the clock was set back", l.o.Stream, l.o.Consumer, err)).
+		l.o.Log.Warn().Err(fmt.Errorf("consumer %s/%s: %w; what waits there comes late by as much as the clock was set back",
+			l.o.Stream, l.o.Consumer, err)).
 			Msg("clock.not_taken_up")
 	}
 	Pause(ctx, resetPause)

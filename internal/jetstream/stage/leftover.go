@@ -88,7 +88,8 @@ func (l *Loop) handleLeftover(ctx, work context.Context, s jetstream.Stream, m *
 		return false
 	}
 	defer func() { <-l.slots }()
-	settled := l.o.Handle(work, Message{Subject: m.Subject, Header: m.Header, Data: m.Data, Seq: m.Sequence, StoredAt: m.Time.UTC(), Deliveries: 2})
+	settled := l.o.Handle(work, Message{Subject: m.Subject, Header: m.Header, Data: m.Data, Seq: m.Sequence,
+		StoredAt: m.Time.UTC(), Deliveries: 2})
 	if settled.kind != kindDone && settled.kind != kindDrop {
 		return true // at the next look
 	}

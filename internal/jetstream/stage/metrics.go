@@ -19,9 +19,10 @@ func newPublisherMetrics(stage string) publisherMetrics {
 			Help: "Messages that a stage handed to JetStream and that were acknowledged."}),
 		retries: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_publish_retries_total", ConstLabels: labels,
 			Help: "Times that a stage's publish failed and was repeated: JetStream is away, without a leader, or full."}),
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "waybill_publish_duration_seconds", ConstLabels: labels,
-			Help:    "Time from a stage's publish to its acknowledgement, repetitions included.",
-			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16)}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "waybill_publish_duration_seconds",
+			ConstLabels: labels,
+			Help:        "Time from a stage's publish to its acknowledgement, repetitions included.",
+			Buckets:     prometheus.ExponentialBuckets(0.0005, 2, 16)}),
 	}
 }
 
@@ -42,7 +43,8 @@ func (l *Loop) register(r prometheus.Registerer) error {
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "waybill_consumer_handled_total", ConstLabels: labels,
 			Help: "Messages that this process has handled."}, func() float64 { return float64(l.Handled()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "waybill_consumer_redelivered_total", ConstLabels: labels,
-			Help: "Messages that came to this process after somebody had held them before: after a wait that was asked for, or a stop, or a death."},
+			Help: "Messages that came to this process after somebody had held them before: after a wait that was asked for, " +
+				"or a stop, or a death."},
 			func() float64 { return float64(l.redelivered.Load()) }))
 }
 

@@ -54,7 +54,8 @@ func digestOf(id string) [16]byte {
 //
 // A search is complete or an error: that something did not come in time is never
 // taken for its absence.
-func (j *Journal) find(ctx context.Context, subjects []string, id string, since time.Time, fresh bool) (stands []byte, until time.Time, err error) {
+func (j *Journal) find(ctx context.Context, subjects []string, id string, since time.Time, fresh bool) (stands []byte,
+	until time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, findBound)
 	defer cancel()
 	p := j.pastOf(subjects)

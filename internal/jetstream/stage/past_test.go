@@ -18,7 +18,8 @@ import (
 func TestWhatTheStreamHasForgottenStandsAllTheSame(t *testing.T) {
 	r := newRig(t)
 	const name = "SAID"
-	_, err := r.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{"said.>"}, Duplicates: 100 * time.Millisecond})
+	_, err := r.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{"said.>"},
+		Duplicates: 100 * time.Millisecond})
 	must(t, err)
 	pub, err := stage.NewPublisher(r.js.Conn(), zerolog.Nop())
 	must(t, err)
@@ -27,7 +28,8 @@ func TestWhatTheStreamHasForgottenStandsAllTheSame(t *testing.T) {
 	// state says a word under an id, and returns what stands.
 	state := func(subject, id, word string, since time.Time, also ...string) string {
 		t.Helper()
-		stands, mine, err := j.PutFirst(t.Context(), &nats.Msg{Subject: subject, Header: nats.Header{nats.MsgIdHdr: {id}}, Data: []byte(word)}, since, also...)
+		stands, mine, err := j.PutFirst(t.Context(), &nats.Msg{Subject: subject, Header: nats.Header{nats.MsgIdHdr: {id}},
+			Data: []byte(word)}, since, also...)
 		must(t, err)
 		if mine != (string(stands) == word) {
 			t.Errorf("%s: %q stands, mine: %v", id, stands, mine)

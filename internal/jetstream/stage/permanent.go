@@ -24,7 +24,8 @@ const (
 // All others pass: a server that is away, full, or without a leader, and a stream
 // that somebody will make. This is the one place that decides it.
 func permanent(err error) bool {
-	for _, never := range []error{nats.ErrMaxPayload, nats.ErrBadSubject, nats.ErrBadHeaderMsg, nats.ErrHeadersNotSupported} {
+	for _, never := range []error{nats.ErrMaxPayload, nats.ErrBadSubject, nats.ErrBadHeaderMsg,
+		nats.ErrHeadersNotSupported} {
 		if errors.Is(err, never) {
 			return true
 		}
@@ -40,7 +41,8 @@ func unfit(m *nats.Msg, most int64) error {
 		return fmt.Errorf("subject %.128q: %w: %w", m.Subject, ErrPermanent, nats.ErrBadSubject)
 	}
 	if size := int64(m.Size() - len(m.Subject) - len(m.Reply)); most > 0 && size > most {
-		return fmt.Errorf("subject %s: %w: %d bytes, the server takes %d: %w", m.Subject, ErrPermanent, size, most, nats.ErrMaxPayload)
+		return fmt.Errorf("subject %s: %w: %d bytes, the server takes %d: %w", m.Subject, ErrPermanent, size, most,
+			nats.ErrMaxPayload)
 	}
 	return nil
 }

@@ -32,7 +32,8 @@ type seen struct {
 // gives up without an error, a server that stalls answers later, a consumer that
 // is on a replica which is behind ends early. Only a message behind to, or the
 // leader's word that there is none left, ends a scan.
-func (j *Journal) scan(ctx context.Context, subjects []string, from, to uint64, take func(seen)) (next uint64, err error) {
+func (j *Journal) scan(ctx context.Context, subjects []string, from, to uint64, take func(seen)) (next uint64,
+	err error) {
 	for next = from; next <= to; {
 		at, err := j.scanOn(ctx, subjects, next, to, take)
 		if err != nil {
@@ -58,9 +59,12 @@ func (j *Journal) scan(ctx context.Context, subjects []string, from, to uint64, 
 
 // scanOn reads for as long as messages come, none left out, and returns the
 // first sequence that it has not seen.
-func (j *Journal) scanOn(ctx context.Context, subjects []string, from, to uint64, take func(seen)) (next uint64, err error) {
-	consumer, err := j.js.CreateConsumer(ctx, j.stream, jetstream.ConsumerConfig{FilterSubjects: subjects, AckPolicy: jetstream.AckNonePolicy,
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(from, 1), MemoryStorage: true, HeadersOnly: true, InactiveThreshold: findBound})
+func (j *Journal) scanOn(ctx context.Context, subjects []string, from, to uint64, take func(seen)) (next uint64,
+	err error) {
+	consumer, err := j.js.CreateConsumer(ctx, j.stream,
+		jetstream.ConsumerConfig{FilterSubjects: subjects, AckPolicy: jetstream.AckNonePolicy,
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(from, 1), MemoryStorage: true,
+			HeadersOnly: true, InactiveThreshold: findBound})
 	if err != nil {
 		return from, err
 	}
@@ -98,24 +102,34 @@ func (j *Journal) scanOn(ctx context.Context, subjects []string, from, to uint64
 
 // firstOn is the first sequence on any of the subjects from one on; 0: there is none.
 func (j *Journal) firstOn(ctx context.Context, subjects []string, from uint64) (uint64, error) {
-	return j.extreme(subjects, least, func(subject string) (*jetstream.RawStreamMsg, error) { return j.leader.Next(ctx, subject, from) })
+	return j.extreme(subjects, least, func(subject string) (*jetstream.RawStreamMsg,
+		error) {
+		return j.leader.Next(ctx, subject, from)
+	})
 }
 
 // firstSince is the first sequence on any of the subjects since a time; 0: there is none.
 func (j *Journal) firstSince(ctx context.Context, subjects []string, from time.Time) (uint64, error) {
-	return j.extreme(subjects, least, func(subject string) (*jetstream.RawStreamMsg, error) { return j.leader.Since(ctx, subject, from) })
+	return j.extreme(subjects, least, func(subject string) (*jetstream.RawStreamMsg,
+		error) {
+		return j.leader.Since(ctx, subject, from)
+	})
 }
 
 // lastOn is the last sequence on any of the subjects; 0: there is none.
 func (j *Journal) lastOn(ctx context.Context, subjects []string) (uint64, error) {
-	return j.extreme(subjects, most, func(subject string) (*jetstream.RawStreamMsg, error) { return j.leader.Last(ctx, subject) })
+	return j.extreme(subjects, most, func(subject string) (*jetstream.RawStreamMsg,
+		error) {
+		return j.leader.Last(ctx, subject)
+	})
 }
 
 func least(a, b uint64) uint64 { return min(a, b) }
 func most(a, b uint64) uint64  { return max(a, b) }
 
 // extreme asks the stream's leader about each subject.
-func (j *Journal) extreme(subjects []string, of func(a, b uint64) uint64, ask func(string) (*jetstream.RawStreamMsg, error)) (uint64, error) {
+func (j *Journal) extreme(subjects []string, of func(a, b uint64) uint64,
+	ask func(string) (*jetstream.RawStreamMsg, error)) (uint64, error) {
 	found := uint64(0)
 	for _, subject := range subjects {
 		m, err := ask(subject)

@@ -34,7 +34,8 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, server: testkit.BareNATS(t)}
 	r.js = r.server.JetStream()
-	_, err := r.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: stream, Subjects: []string{"work.>"}, Retention: jetstream.WorkQueuePolicy, AllowAtomicPublish: true})
+	_, err := r.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: stream, Subjects: []string{"work.>"},
+		Retention: jetstream.WorkQueuePolicy, AllowAtomicPublish: true})
 	must(t, err)
 	r.makeConsumer()
 	return r
@@ -45,8 +46,9 @@ func newRig(t *testing.T) *rig {
 func (r *rig) makeConsumer() {
 	r.t.Helper()
 	for deadline := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
-		_, err := r.js.CreateConsumer(r.t.Context(), stream, jetstream.ConsumerConfig{Durable: consumer, AckPolicy: jetstream.AckExplicitPolicy,
-			AckWait: ackWait, MaxAckPending: -1})
+		_, err := r.js.CreateConsumer(r.t.Context(), stream,
+			jetstream.ConsumerConfig{Durable: consumer, AckPolicy: jetstream.AckExplicitPolicy,
+				AckWait: ackWait, MaxAckPending: -1})
 		if err == nil {
 			return
 		}
@@ -237,9 +239,13 @@ func TestAStopBeyondItsBoundInterrupts(t *testing.T) {
 
 func TestAServerOrAConsumerThatComesBackIsUsedAgain(t *testing.T) {
 	for name, disturb := range map[string]func(*rig){
-		"a server killed and restarted":     func(r *rig) { r.server.Kill(); r.server.Restart() },
-		"a server stopped and restarted":    func(r *rig) { r.server.Stop(); r.server.Restart() },
-		"a consumer deleted and made again": func(r *rig) { must(r.t, r.js.DeleteConsumer(r.t.Context(), stream, consumer)); r.makeConsumer() },
+		"a server killed and restarted":  func(r *rig) { r.server.Kill(); r.server.Restart() },
+		"a server stopped and restarted": func(r *rig) { r.server.Stop(); r.server.Restart() },
+		"a consumer deleted and made again": func(r *rig) {
+			must(r.t,
+				r.js.DeleteConsumer(r.t.Context(), stream, consumer))
+			r.makeConsumer()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -254,7 +260,8 @@ func TestAServerOrAConsumerThatComesBackIsUsedAgain(t *testing.T) {
 			disturb(r)
 			pub, err := stage.NewPublisher(r.server.Connect(), zerolog.Nop())
 			must(t, err)
-			_, err = pub.Publish(t.Context(), &nats.Msg{Subject: "work.x", Header: nats.Header{nats.MsgIdHdr: {"again"}}, Data: []byte("1")})
+			_, err = pub.Publish(t.Context(), &nats.Msg{Subject: "work.x", Header: nats.Header{nats.MsgIdHdr: {"again"}},
+				Data: []byte("1")})
 			must(t, err)
 			select {
 			case <-handled:
@@ -315,7 +322,8 @@ func TestAcknowledgementsTellSequenceAndDuplicate(t *testing.T) {
 			r := newRig(t)
 			pub, err := publisher(r.server.Connect(), zerolog.Nop())
 			must(t, err)
-			_, err = pub.Publish(t.Context(), &nats.Msg{Subject: "work.x", Header: nats.Header{nats.MsgIdHdr: {"known"}}, Data: []byte("known")})
+			_, err = pub.Publish(t.Context(), &nats.Msg{Subject: "work.x", Header: nats.Header{nats.MsgIdHdr: {"known"}},
+				Data: []byte("known")})
 			must(t, err)
 			var wg sync.WaitGroup
 			for w := range 20 {
@@ -325,7 +333,8 @@ func TestAcknowledgementsTellSequenceAndDuplicate(t *testing.T) {
 						if i == 10 {
 							id = "known"
 						}
-						ack, err := pub.Publish(t.Context(), &nats.Msg{Subject: "work.x", Header: nats.Header{nats.MsgIdHdr: {id}}, Data: []byte(id)})
+						ack, err := pub.Publish(t.Context(), &nats.Msg{Subject: "work.x", Header: nats.Header{nats.MsgIdHdr: {id}},
+							Data: []byte(id)})
 						if err != nil {
 							t.Error(err)
 							return

@@ -99,7 +99,8 @@ func statement(id, word string) *nats.Msg {
 // forgotten the ids, and returns when the first was stored.
 func (r *rig) statements(n int) time.Time {
 	r.t.Helper()
-	s, err := r.js.CreateStream(r.t.Context(), jetstream.StreamConfig{Name: said, Subjects: []string{"said.>"}, Duplicates: saidWindow})
+	s, err := r.js.CreateStream(r.t.Context(), jetstream.StreamConfig{Name: said, Subjects: []string{"said.>"},
+		Duplicates: saidWindow})
 	must(r.t, err)
 	for i := range n {
 		_, err := r.js.PublishMsgAsync(statement(fmt.Sprint(i), "first"))
@@ -122,7 +123,8 @@ func (r *rig) statements(n int) time.Time {
 func (r *rig) forgets(until time.Time) {
 	r.t.Helper()
 	for n := 0; ; n++ {
-		_, err := r.js.PublishMsg(r.t.Context(), &nats.Msg{Subject: "said.other", Header: nats.Header{nats.MsgIdHdr: {fmt.Sprint("other-", until.UnixNano(), n)}}})
+		_, err := r.js.PublishMsg(r.t.Context(), &nats.Msg{Subject: "said.other",
+			Header: nats.Header{nats.MsgIdHdr: {fmt.Sprint("other-", until.UnixNano(), n)}}})
 		must(r.t, err)
 		s, err := r.js.Stream(r.t.Context(), said)
 		must(r.t, err)
@@ -151,7 +153,8 @@ func TestAServerThatStallsDuringASearchHasNotForgotten(t *testing.T) {
 		id := fmt.Sprint(2999 - try)
 		stands, mine, err := journal(t, js).PutFirst(t.Context(), statement(id, "second"), first)
 		if err != nil || mine || string(stands) != "first" || proxy.held.Load() != 1 {
-			t.Errorf("request %d was held up: %q stands, mine %v: %v (%d were held up)", 1+try, stands, mine, err, proxy.held.Load())
+			t.Errorf("request %d was held up: %q stands, mine %v: %v (%d were held up)", 1+try, stands, mine, err,
+				proxy.held.Load())
 		}
 	}
 }
@@ -196,7 +199,8 @@ func TestASearchThatIsCutShortIsAnError(t *testing.T) {
 	if err == nil {
 		t.Errorf("%q stands, mine %v", stands, mine)
 	}
-	if stands, mine, err = j.PutFirst(t.Context(), statement("7", "second"), first); err != nil || mine || string(stands) != "first" {
+	if stands, mine, err = j.PutFirst(t.Context(), statement("7", "second"), first); err != nil || mine ||
+		string(stands) != "first" {
 		t.Errorf("%q stands, mine %v: %v", stands, mine, err)
 	}
 }

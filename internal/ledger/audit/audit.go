@@ -125,7 +125,8 @@ func (a *Answer[T]) warn(format string, args ...any) {
 
 func answer[T any](name string, f Filter, rows []T, more uint64) *Answer[T] {
 	q := questionOf(name)
-	a := &Answer[T]{Question: q, Filter: f, Notes: []string{}, Warnings: []string{}, Rows: none(rows), More: more, Query: query(q.View, f)}
+	a := &Answer[T]{Question: q, Filter: f, Notes: []string{}, Warnings: []string{}, Rows: none(rows), More: more,
+		Query: query(q.View, f)}
 	if len(rows) == 0 && more == 0 {
 		a.note("Nothing is on record: %s.", f)
 	}
@@ -134,7 +135,8 @@ func answer[T any](name string, f Filter, rows []T, more uint64) *Answer[T] {
 
 // query is what an analyst types to see every row of an answer.
 func query(view string, f Filter) string {
-	column := map[string]string{"audit_failures": "failed_at", "audit_duplicates": "first_at", "audit_controls": "day", "audit_completeness": "accepted_at"}[view]
+	column := map[string]string{"audit_failures": "failed_at", "audit_duplicates": "first_at", "audit_controls": "day",
+		"audit_completeness": "accepted_at"}[view]
 	if column == "" {
 		column = "at"
 	}

@@ -21,8 +21,10 @@ var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
 // hostile is what receivers, producers and operators may have written.
 var hostile = []string{
-	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `</title><style>*{display:none}</style>`, `</td></tr></table><h1>all is well</h1>`,
-	"javascript:alert(1)", "&lt;script&gt;", "{{.Secret}}", `' OR 1=1 --`, "\u202egnp.exe", "a\x00b\x1b[31mred", "]]><!--", `=cmd|' /C calc'!A0`, "url(https://evil.example/x)",
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `</title><style>*{display:none}</style>`,
+	`</td></tr></table><h1>all is well</h1>`,
+	"javascript:alert(1)", "&lt;script&gt;", "{{.Secret}}", `' OR 1=1 --`, "\u202egnp.exe", "a\x00b\x1b[31mred", "]]><!--",
+	`=cmd|' /C calc'!A0`, "url(https://evil.example/x)",
 }
 
 // hostileReport has every hostile text in every field that somebody else writes.
@@ -39,15 +41,21 @@ func hostileReport() audit.Report {
 	var rows []audit.Balance
 	for i, h := range hostile {
 		at := noon.Add(time.Duration(i) * time.Minute)
-		attempts = append(attempts, audit.Attempt{EventID: h, EndpointID: h, Number: 1, State: audit.Unanswered, StartedAt: &at, Outcome: h, Error: h, ResponseExcerpt: h, URL: h})
-		repeats = append(repeats, audit.Repetition{EventID: h, EndpointID: h, Requests: 2, MayHaveArrived: 2, Repeats: []string{h}, ConformanceAt: &at, ConformanceOutcome: h})
-		failures = append(failures, audit.Failure{What: "dead_letter", EventID: h, EndpointID: h, Reason: h, Detail: h, AcknowledgedBy: h, ResolvedBy: h, ResolutionReason: h, Resolution: "resolved", FailedAt: at})
+		attempts = append(attempts, audit.Attempt{EventID: h, EndpointID: h, Number: 1, State: audit.Unanswered,
+			StartedAt: &at, Outcome: h, Error: h, ResponseExcerpt: h, URL: h})
+		repeats = append(repeats, audit.Repetition{EventID: h, EndpointID: h, Requests: 2, MayHaveArrived: 2,
+			Repeats: []string{h}, ConformanceAt: &at, ConformanceOutcome: h})
+		failures = append(failures, audit.Failure{What: "dead_letter", EventID: h, EndpointID: h, Reason: h, Detail: h,
+			AcknowledgedBy: h, ResolvedBy: h, ResolutionReason: h, Resolution: "resolved", FailedAt: at})
 		totals = append(totals, audit.FailureTotals{What: h, Reason: h, Count: 1, Broken: 1})
-		signed = append(signed, audit.Signed{EventID: h, EndpointID: h, State: "signed", SignatureScheme: h, KeyIDs: []string{h}, PayloadDigest: h})
+		signed = append(signed, audit.Signed{EventID: h, EndpointID: h, State: "signed", SignatureScheme: h,
+			KeyIDs: []string{h}, PayloadDigest: h})
 		changes = append(changes, audit.Change{At: at, Kind: h, Action: h, Actor: h, Reason: h, Subject: h, EndpointID: h})
-		r.Replays = append(r.Replays, audit.Replay{EventID: h, EndpointID: h, Actor: h, Reason: h, State: h, RequestedAt: &at})
+		r.Replays = append(r.Replays, audit.Replay{EventID: h, EndpointID: h, Actor: h, Reason: h, State: h,
+			RequestedAt: &at})
 		mismatches = append(mismatches, audit.Mismatch{EventID: h, EndpointID: h, What: audit.NotOwed, Detail: h})
-		rows = append(rows, audit.Balance{Day: "2026-11-02", Tenant: h, EndpointID: h, Accepted: 3, Delivered: 1, DeadLettered: 1, NotOwed: 1, Mismatched: 1})
+		rows = append(rows, audit.Balance{Day: "2026-11-02", Tenant: h, EndpointID: h, Accepted: 3, Delivered: 1,
+			DeadLettered: 1, NotOwed: 1, Mismatched: 1})
 	}
 	r.Days, r.Endpoints = audit.Fold(rows, audit.ByDay), audit.Fold(rows, audit.ByEndpoint)
 	r.Completeness = audit.NewCompleteness(f, audit.Events{Accepted: 1}, rows, mismatches, 3, nil)
@@ -58,7 +66,8 @@ func hostileReport() audit.Report {
 	r.Integrity = audit.OfIntegrity(f, signed, 1, audit.SignedTotals{Attempts: 9, Schemes: hostile, KeyIDs: hostile})
 	r.Controls = audit.OfControls(f, []audit.Day{{Day: "2026-11-02"}}, changes, 1)
 	r.MoreReplays = 1
-	r.Checkpoints = audit.Checkpoints{Count: 1, Covering: &audit.Checkpoint{Size: 9, At: noon, Origin: hostile[0], Key: hostile[1], Root: "ab"}}
+	r.Checkpoints = audit.Checkpoints{Count: 1, Covering: &audit.Checkpoint{Size: 9, At: noon, Origin: hostile[0],
+		Key: hostile[1], Root: "ab"}}
 	return r
 }
 
@@ -69,7 +78,8 @@ func TestAReportHoldsNothingThatRunsLoadsOrHides(t *testing.T) {
 	}
 	page := b.String()
 	// What is not text: the tags, as a browser would see them.
-	tags := regexp.MustCompile(`<[^>]*>`).FindAllString(regexp.MustCompile(`(?s)<style>.*?</style>`).ReplaceAllString(page, ""), -1)
+	tags := regexp.MustCompile(`<[^>]*>`).FindAllString(regexp.MustCompile(`(?s)<style>.*?</style>`).ReplaceAllString(page,
+		""), -1)
 	allowed := regexp.MustCompile(`^</?(!DOCTYPE html|html|head|meta|title|body|header|nav|main|h[123]|p|ol|ul|li|a|b|div|span|table|caption|thead|tbody|tr|th|td|code|svg|line|rect|text)( [^<>]*)?>$`)
 	for _, tag := range tags {
 		if !allowed.MatchString(tag) {
@@ -100,9 +110,12 @@ func TestAReportHoldsNothingThatRunsLoadsOrHides(t *testing.T) {
 
 func TestAReportHasAllItsPartsAndSaysWhatIsNotProven(t *testing.T) {
 	for name, r := range map[string]audit.Report{"full": hostileReport(), "empty": {
-		Made: noon, Filter: audit.Filter{From: noon, To: noon.Add(time.Hour)}, Completeness: audit.NewCompleteness(audit.Filter{}, audit.Events{}, nil, nil, 0, nil),
-		Gaps: audit.OfAttempts(audit.Filter{}, nil, 0), Duplicates: audit.OfDuplicates(audit.Filter{}, nil, 0, audit.RepetitionTotals{}), Failures: audit.OfFailures(audit.Filter{}, nil, 0, nil),
-		Integrity: audit.OfIntegrity(audit.Filter{}, nil, 0, audit.SignedTotals{}), Controls: audit.OfControls(audit.Filter{}, nil, nil, 0), Service: audit.ServiceOf(nil, nil)}} {
+		Made: noon, Filter: audit.Filter{From: noon, To: noon.Add(time.Hour)},
+		Completeness: audit.NewCompleteness(audit.Filter{}, audit.Events{}, nil, nil, 0, nil),
+		Gaps:         audit.OfAttempts(audit.Filter{}, nil, 0), Duplicates: audit.OfDuplicates(audit.Filter{}, nil, 0,
+			audit.RepetitionTotals{}), Failures: audit.OfFailures(audit.Filter{}, nil, 0, nil),
+		Integrity: audit.OfIntegrity(audit.Filter{}, nil, 0, audit.SignedTotals{}),
+		Controls:  audit.OfControls(audit.Filter{}, nil, nil, 0), Service: audit.ServiceOf(nil, nil)}} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
 			if err := audit.WriteHTML(&b, r); err != nil {
@@ -131,7 +144,8 @@ func TestAReportHasAllItsPartsAndSaysWhatIsNotProven(t *testing.T) {
 				}
 			}
 			if name == "full" && strings.Count(page, " more, query: <code>SELECT * FROM ") != 7 {
-				t.Errorf("%d of the lists that were cut say how to see the rest", strings.Count(page, " more, query: <code>SELECT * FROM "))
+				t.Errorf("%d of the lists that were cut say how to see the rest",
+					strings.Count(page, " more, query: <code>SELECT * FROM "))
 			}
 			j, err := json.Marshal(r)
 			if err != nil || bytes.Contains(j, []byte(`"rows":null`)) {
@@ -149,7 +163,8 @@ func TestCSVHoldsWholeRowsAndNoFormula(t *testing.T) {
 	var rows []audit.Attempt
 	at := noon
 	for _, h := range hostile {
-		rows = append(rows, audit.Attempt{EventID: h, StartedAt: &at, ResponseExcerpt: h + "\n,\"x\"", KeyIDs: []string{"a", "b"}, ResponseHeaders: map[string]string{"x": h}})
+		rows = append(rows, audit.Attempt{EventID: h, StartedAt: &at, ResponseExcerpt: h + "\n,\"x\"",
+			KeyIDs: []string{"a", "b"}, ResponseHeaders: map[string]string{"x": h}})
 	}
 	rows = append(rows, audit.Attempt{Error: "+1", Reason: "-1", Outcome: "@x", Class: "\t=1", Number: -5})
 	var b bytes.Buffer
@@ -166,12 +181,14 @@ func TestCSVHoldsWholeRowsAndNoFormula(t *testing.T) {
 		if h[0] == '=' {
 			want = "'" + h
 		}
-		if want = text.Lines(want); got[i+1][column("event_id")] != want || got[i+1][column("started_at")] != "2026-11-02T12:00:00Z" || got[i+1][column("key_ids")] != "a b" {
+		if want = text.Lines(want); got[i+1][column("event_id")] != want ||
+			got[i+1][column("started_at")] != "2026-11-02T12:00:00Z" || got[i+1][column("key_ids")] != "a b" {
 			t.Errorf("row %d: %q", i, got[i+1])
 		}
 	}
 	last := got[len(got)-1]
-	for name, want := range map[string]string{"error": "'+1", "reason": "'-1", "outcome": "'@x", "class": "'\t=1", "attempt": "-5"} {
+	for name, want := range map[string]string{"error": "'+1", "reason": "'-1", "outcome": "'@x", "class": "'\t=1",
+		"attempt": "-5"} {
 		if last[column(name)] != want {
 			t.Errorf("%s is %q, want %q", name, last[column(name)], want)
 		}
@@ -210,14 +227,17 @@ func TestAShareIsNeverRoundedUpToAll(t *testing.T) {
 }
 
 func TestAnArchivedPayloadIsComparedByteForByte(t *testing.T) {
-	e := envelope.Event{ID: "e1", Type: "order.paid", RawTimestamp: "2026-11-02T12:00:00.000Z", Timestamp: noon, Data: []byte(`{"n":12345678901234567890, "a":[1, 2]}`)}
+	e := envelope.Event{ID: "e1", Type: "order.paid", RawTimestamp: "2026-11-02T12:00:00.000Z", Timestamp: noon,
+		Data: []byte(`{"n":12345678901234567890, "a":[1, 2]}`)}
 	rows := func() audit.Integrity {
 		var out []audit.Signed
 		for n := 1; n <= 3; n++ {
-			out = append(out, audit.Signed{EventID: "e1", EventType: "order.paid", EndpointID: "ep_a", Number: int64(n), State: "signed", EventAt: &noon,
+			out = append(out, audit.Signed{EventID: "e1", EventType: "order.paid", EndpointID: "ep_a", Number: int64(n),
+				State: "signed", EventAt: &noon,
 				PayloadDigest: envelope.DigestHex(e.AppendBody(nil, n)), DataDigest: envelope.DigestHex(e.Data)})
 		}
-		out = append(out, audit.Signed{EventID: "e1", EventType: "order.paid", EndpointID: "ep_a", Number: 4, State: "unknown", EventAt: &noon, DataDigest: envelope.DigestHex(e.Data)})
+		out = append(out, audit.Signed{EventID: "e1", EventType: "order.paid", EndpointID: "ep_a", Number: 4,
+			State: "unknown", EventAt: &noon, DataDigest: envelope.DigestHex(e.Data)})
 		return audit.OfIntegrity(audit.Filter{EventID: "e1"}, out, 0, audit.SignedTotals{Attempts: 4, Signed: 3, Unknown: 1})
 	}
 	body := e.AppendBody(nil, 2)
@@ -227,9 +247,12 @@ func TestAnArchivedPayloadIsComparedByteForByte(t *testing.T) {
 		altered bool
 		want    string
 	}{
-		{"what was sent", body, false, "byte for byte, what was signed and sent as attempt 2. With only deliveryAttempt changed it is what was sent as attempts 1 and 3."},
-		{"an attempt that was not made", e.AppendBody(nil, 9), false, "with another deliveryAttempt they are what was sent as attempts 1, 2 and 3"},
-		{"other data", bytes.Replace(body, []byte("890"), []byte("891"), 1), true, "Its data is not the data on record either."},
+		{"what was sent", body, false, "byte for byte, what was signed and sent as attempt 2. With only deliveryAttempt " +
+			"changed it is what was sent as attempts 1 and 3."},
+		{"an attempt that was not made", e.AppendBody(nil, 9), false,
+			"with another deliveryAttempt they are what was sent as attempts 1, 2 and 3"},
+		{"other data", bytes.Replace(body, []byte("890"), []byte("891"), 1), true,
+			"Its data is not the data on record either."},
 		{"another type", bytes.Replace(body, []byte("paid"), []byte("sold"), 1), true, "Its data is the data on record"},
 		{"no JSON", []byte("hello"), true, "no JSON object"},
 		{"nothing", nil, true, "ALTERED"},
@@ -247,17 +270,20 @@ func TestAnArchivedPayloadIsComparedByteForByte(t *testing.T) {
 			changed[bit/8] ^= 1 << (bit % 8)
 			a := rows()
 			// A changed number of the attempt is what another attempt may have sent.
-			if err := a.ComparePayload(changed); err != nil || !a.Altered && !strings.Contains(a.Verdict, "another deliveryAttempt") && !strings.Contains(a.Verdict, "sent as attempt 3") {
+			if err := a.ComparePayload(changed); err != nil || !a.Altered &&
+				!strings.Contains(a.Verdict, "another deliveryAttempt") && !strings.Contains(a.Verdict, "sent as attempt 3") {
 				t.Fatalf("bit %d: %s", bit, a.Verdict)
 			}
 		}
 	})
 	t.Run("the data", func(t *testing.T) {
 		a := rows()
-		if err := a.CompareData(e.Data); err != nil || a.Altered || !strings.Contains(a.Verdict, "The bodies of attempts 1, 2 and 3, rebuilt from it") {
+		if err := a.CompareData(e.Data); err != nil || a.Altered ||
+			!strings.Contains(a.Verdict, "The bodies of attempts 1, 2 and 3, rebuilt from it") {
 			t.Errorf("%v, %q, %v", a.Altered, a.Verdict, err)
 		}
-		if err := a.CompareData(append(slices.Clone(e.Data), '\n')); err != nil || !a.Altered || !strings.Contains(a.Verdict, "Without the white space") {
+		if err := a.CompareData(append(slices.Clone(e.Data), '\n')); err != nil || !a.Altered ||
+			!strings.Contains(a.Verdict, "Without the white space") {
 			t.Errorf("%v, %q, %v", a.Altered, a.Verdict, err)
 		}
 		none := audit.OfIntegrity(audit.Filter{}, nil, 0, audit.SignedTotals{})
@@ -268,8 +294,10 @@ func TestAnArchivedPayloadIsComparedByteForByte(t *testing.T) {
 }
 
 func TestLedgerAndClickHouseAreComparedRecordByRecord(t *testing.T) {
-	messages := []audit.Stated{{Seq: 1, ID: "a", Digest: "1"}, {Seq: 2, ID: "b", Digest: "2"}, {Seq: 3, ID: "c", Digest: "3"}, {Seq: 4, ID: "a", Digest: "1"}}
-	rows := []audit.Stored{{Idx: 0, Seq: 1, ID: "a", Digest: "1"}, {Idx: 1, Seq: 2, ID: "b", Digest: "2"}, {Idx: 2, Seq: 3, ID: "c", Digest: "3"}}
+	messages := []audit.Stated{{Seq: 1, ID: "a", Digest: "1"}, {Seq: 2, ID: "b", Digest: "2"},
+		{Seq: 3, ID: "c", Digest: "3"}, {Seq: 4, ID: "a", Digest: "1"}}
+	rows := []audit.Stored{{Idx: 0, Seq: 1, ID: "a", Digest: "1"}, {Idx: 1, Seq: 2, ID: "b", Digest: "2"},
+		{Idx: 2, Seq: 3, ID: "c", Digest: "3"}}
 	what := func(list []audit.Mismatch) (out []string) {
 		for _, m := range list {
 			out = append(out, m.What)
@@ -286,7 +314,8 @@ func TestLedgerAndClickHouseAreComparedRecordByRecord(t *testing.T) {
 	}{
 		"bytes changed": {[]audit.Stored{rows[0], {Idx: 1, Seq: 2, ID: "b", Digest: "x"}, rows[2]}, audit.Differs},
 		"a row added":   {append(slices.Clone(rows), audit.Stored{Idx: 3, Seq: 9, ID: "z"}), audit.NotInLedger},
-		"swapped":       {[]audit.Stored{{Idx: 0, Seq: 2, ID: "b", Digest: "2"}, {Idx: 1, Seq: 1, ID: "a", Digest: "1"}, rows[2]}, audit.OutOfOrder},
+		"swapped": {[]audit.Stored{{Idx: 0, Seq: 2, ID: "b", Digest: "2"}, {Idx: 1, Seq: 1, ID: "a", Digest: "1"},
+			rows[2]}, audit.OutOfOrder},
 	} {
 		if _, _, found := audit.CompareChunk(messages, c.rows); !slices.Equal(what(found), []string{c.want}) {
 			t.Errorf("%s: %v, want %s", name, found, c.want)

@@ -65,10 +65,12 @@ func DeliveryChart(days []Balance) template.HTML {
 			}
 			h := max(scale(n), 1.5) // what there is, is seen
 			y -= h
-			fmt.Fprintf(&b, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s: %s %s</title></rect>`, s.Class, x, y, width, h, template.HTMLEscapeString(d.Day), thousands(n), s.Name)
+			fmt.Fprintf(&b, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s: %s %s</title></rect>`,
+				s.Class, x, y, width, h, template.HTMLEscapeString(d.Day), thousands(n), s.Name)
 		}
 		if i%every == 0 {
-			fmt.Fprintf(&b, `<text class="tick" x="%.1f" y="%d" text-anchor="middle">%s</text>`, x+width/2, chartHeight-6, template.HTMLEscapeString(d.Day))
+			fmt.Fprintf(&b, `<text class="tick" x="%.1f" y="%d" text-anchor="middle">%s</text>`, x+width/2, chartHeight-6,
+				template.HTMLEscapeString(d.Day))
 		}
 	}
 	b.WriteString(`</svg>`)

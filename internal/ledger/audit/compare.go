@@ -33,7 +33,8 @@ func parseBody(body []byte) (archived, error) {
 	if err := json.Unmarshal(body, &head); err != nil {
 		return archived{}, err
 	}
-	return archived{envelope.Event{ID: head.ID, Type: head.Type, RawTimestamp: head.Timestamp, Data: head.Data}, head.Attempt}, nil
+	return archived{envelope.Event{ID: head.ID, Type: head.Type, RawTimestamp: head.Timestamp, Data: head.Data},
+		head.Attempt}, nil
 }
 
 // ComparePayload compares a request's body, as an archive or a receiver kept it,
@@ -65,17 +66,21 @@ func (i *Integrity) ComparePayload(body []byte) error {
 	i.Altered = len(same) == 0 || len(other) > 0
 	switch {
 	case len(same) > 0 && len(other) == 0:
-		i.Verdict = fmt.Sprintf("Not altered: the payload (SHA-256 %s) is, byte for byte, what was signed and sent as %s.", digest, numbers(same))
+		i.Verdict = fmt.Sprintf("Not altered: the payload (SHA-256 %s) is, byte for byte, what was signed and sent as %s.",
+			digest, numbers(same))
 		if len(rebuilt) > 0 {
 			i.Verdict += fmt.Sprintf(" With only deliveryAttempt changed it is what was sent as %s.", numbers(rebuilt))
 		}
 	case len(same) > 0:
-		i.Verdict = fmt.Sprintf("The payload is what was sent as %s, but %s: other data was sent under this id.", numbers(same), numbers(other)+" differ")
+		i.Verdict = fmt.Sprintf("The payload is what was sent as %s, but %s: other data was sent under this id.",
+			numbers(same), numbers(other)+" differ")
 	case len(rebuilt) > 0:
 		i.Altered = len(other) > 0
-		i.Verdict = fmt.Sprintf("No attempt sent exactly these bytes (SHA-256 %s), but with another deliveryAttempt they are what was sent as %s: id, type, timestamp and data are not altered.", digest, numbers(rebuilt))
+		i.Verdict = fmt.Sprintf("No attempt sent exactly these bytes (SHA-256 %s), but with another deliveryAttempt they "+
+			"are what was sent as %s: id, type, timestamp and data are not altered.", digest, numbers(rebuilt))
 	default:
-		i.Verdict = fmt.Sprintf("ALTERED, or of another event: no attempt on record has the digest of this payload (SHA-256 %s).", digest)
+		i.Verdict = fmt.Sprintf("ALTERED, or of another event: no attempt on record has the digest of this payload "+
+			"(SHA-256 %s).", digest)
 		if parseErr == nil {
 			i.Verdict += " " + dataVerdict(i.Rows, a.event.Data)
 		} else {
@@ -121,8 +126,10 @@ func (i *Integrity) CompareData(data []byte) error {
 	}
 	i.Altered = !known
 	if !known {
-		i.Verdict = fmt.Sprintf("ALTERED, or of another event: the data on record has another digest (this one: SHA-256 %s, %s).", digest, text.Count(len(data), "byte", "bytes"))
-		if trimmed := strings.TrimSpace(string(data)); trimmed != string(data) && slices.ContainsFunc(i.Rows, func(r Signed) bool { return r.DataDigest == envelope.DigestHex([]byte(trimmed)) }) {
+		i.Verdict = fmt.Sprintf("ALTERED, or of another event: the data on record has another digest (this one: SHA-256 "+
+			"%s, %s).", digest, text.Count(len(data), "byte", "bytes"))
+		if trimmed := strings.TrimSpace(string(data)); trimmed != string(data) &&
+			slices.ContainsFunc(i.Rows, func(r Signed) bool { return r.DataDigest == envelope.DigestHex([]byte(trimmed)) }) {
 			i.Verdict += " Without the white space around it, it is the data on record: give it without."
 		}
 		return nil
@@ -132,7 +139,8 @@ func (i *Integrity) CompareData(data []byte) error {
 		i.Verdict += fmt.Sprintf(" The bodies of %s, rebuilt from it, have the digests on record.", numbers(rebuilt))
 	}
 	if len(open) > 0 {
-		i.Verdict += fmt.Sprintf(" The bodies of %s could not be rebuilt, because the record does not hold how the producer wrote the timestamp: compare a payload.", numbers(open))
+		i.Verdict += fmt.Sprintf(" The bodies of %s could not be rebuilt, because the record does not hold how the "+
+			"producer wrote the timestamp: compare a payload.", numbers(open))
 	}
 	return nil
 }
@@ -147,7 +155,8 @@ func rebuild(r Signed, data []byte) bool {
 		return false
 	}
 	e := envelope.Event{ID: r.EventID, Type: r.EventType, Data: data}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.000Z07:00", "2006-01-02T15:04:05.000000Z07:00", "2006-01-02T15:04:05.000000000Z07:00",
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.000Z07:00", "2006-01-02T15:04:05.000000Z07:00",
+		"2006-01-02T15:04:05.000000000Z07:00",
 		"2006-01-02T15:04:05.000-07:00", "2006-01-02T15:04:05-07:00", "2006-01-02T15:04:05.000000-07:00"} {
 		e.RawTimestamp = r.EventAt.UTC().Format(layout)
 		if envelope.DigestHex(e.AppendBody(nil, int(r.Number))) == r.PayloadDigest {

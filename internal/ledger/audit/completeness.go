@@ -48,16 +48,17 @@ type Mismatch struct {
 // Balance is what became of the deliveries of events that were accepted on one
 // day, of one tenant, to one endpoint.
 type Balance struct {
-	Day             string   `ch:"day_" json:"day"`
-	Tenant          string   `ch:"tenant" json:"tenant"`
-	EndpointID      string   `ch:"endpoint_id" json:"endpoint_id"`
-	Accepted        uint64   `ch:"accepted" json:"accepted"` // deliveries that accepted events became
-	Delivered       uint64   `ch:"delivered" json:"delivered"`
-	DeadLettered    uint64   `ch:"dead_lettered" json:"dead_lettered"`
-	Cancelled       uint64   `ch:"cancelled" json:"cancelled"`
-	Pending         uint64   `ch:"pending" json:"pending"`
-	NotOwed         uint64   `ch:"not_owed" json:"not_owed"`            // promised, and not on record as owed
-	BegunRetired    uint64   `ch:"begun_retired_" json:"begun_retired"` // begun in a month that is retired; counted nowhere else
+	Day          string `ch:"day_" json:"day"`
+	Tenant       string `ch:"tenant" json:"tenant"`
+	EndpointID   string `ch:"endpoint_id" json:"endpoint_id"`
+	Accepted     uint64 `ch:"accepted" json:"accepted"` // deliveries that accepted events became
+	Delivered    uint64 `ch:"delivered" json:"delivered"`
+	DeadLettered uint64 `ch:"dead_lettered" json:"dead_lettered"`
+	Cancelled    uint64 `ch:"cancelled" json:"cancelled"`
+	Pending      uint64 `ch:"pending" json:"pending"`
+	NotOwed      uint64 `ch:"not_owed" json:"not_owed"` // promised, and not on record as owed
+	// begun in a month that is retired; counted nowhere else
+	BegunRetired    uint64   `ch:"begun_retired_" json:"begun_retired"`
 	Attempts        uint64   `ch:"attempts" json:"attempts"`
 	AttemptsUnknown uint64   `ch:"attempts_unknown" json:"attempts_unknown"`
 	WithDeadline    uint64   `ch:"with_deadline" json:"with_deadline"`
@@ -128,7 +129,8 @@ func Total(Balance) Balance { return Balance{} }
 func Worst(rows []Balance, most int) []Balance {
 	out := slices.Clone(rows)
 	slices.SortStableFunc(out, func(a, b Balance) int {
-		return cmp.Or(cmp.Compare(b.Mismatched, a.Mismatched), cmp.Compare(b.DeadLettered, a.DeadLettered), cmp.Compare(b.Accepted, a.Accepted))
+		return cmp.Or(cmp.Compare(b.Mismatched, a.Mismatched), cmp.Compare(b.DeadLettered, a.DeadLettered),
+			cmp.Compare(b.Accepted, a.Accepted))
 	})
 	return out[:min(most, len(out))]
 }
@@ -167,9 +169,11 @@ type Completeness struct {
 
 // NewCompleteness weighs balances and mismatches. more are mismatches that were
 // counted and not listed.
-func NewCompleteness(f Filter, e Events, rows []Balance, mismatches []Mismatch, more uint64, compared *Compared) Completeness {
+func NewCompleteness(f Filter, e Events, rows []Balance, mismatches []Mismatch, more uint64,
+	compared *Compared) Completeness {
 	q := questionOf("completeness")
-	c := Completeness{Question: q, Filter: f, Events: e, Rows: none(rows), Mismatches: none(dedupe(mismatches)), More: more, Compared: compared, Query: query(q.View, f), Notes: []string{}}
+	c := Completeness{Question: q, Filter: f, Events: e, Rows: none(rows), Mismatches: none(dedupe(mismatches)),
+		More: more, Compared: compared, Query: query(q.View, f), Notes: []string{}}
 	if t := Fold(rows, Total); len(t) == 1 {
 		c.Total = t[0]
 	}
@@ -180,25 +184,31 @@ func NewCompleteness(f Filter, e Events, rows []Balance, mismatches []Mismatch, 
 		note("Nothing is on record: %s.", f)
 	} else {
 		note("%s accepted, %d unmatched, %d rejected.", text.Count(e.Accepted, "event", "events"), e.Unmatched, e.Rejected)
-		note("%s owed = %d delivered + %d dead-lettered + %d cancelled + %d pending%s.", text.Count(t.Accepted, "delivery", "deliveries"),
-			t.Delivered, t.DeadLettered, t.Cancelled, t.Pending, unless(t.NotOwed == 0, fmt.Sprintf(" + %d not on record as owed", t.NotOwed)))
+		note("%s owed = %d delivered + %d dead-lettered + %d cancelled + %d pending%s.",
+			text.Count(t.Accepted, "delivery", "deliveries"),
+			t.Delivered, t.DeadLettered, t.Cancelled, t.Pending,
+			unless(t.NotOwed == 0, fmt.Sprintf(" + %d not on record as owed", t.NotOwed)))
 	}
 	if t.BegunRetired > 0 {
 		note("%s begun in a month that has been retired, so the beginning is not on record; counted here alone.",
 			text.Count(t.BegunRetired, "delivery was", "deliveries were"))
 	}
 	if t.AttemptsUnknown > 0 {
-		note("%s an outcome that is unknown: a process died during the request. Each is on record with its number.", text.Count(t.AttemptsUnknown, "attempt has", "attempts have"))
+		note("%s an outcome that is unknown: a process died during the request. Each is on record with its number.",
+			text.Count(t.AttemptsUnknown, "attempt has", "attempts have"))
 	}
 	if t.Unsettled > 0 {
-		note("Not settled yet: %s begun after %s may have records on the way. Ask again in a minute.", text.Count(t.Unsettled, "delivery that was", "deliveries that were"), f.Settled.Format(time.RFC3339))
+		note("Not settled yet: %s begun after %s may have records on the way. Ask again in a minute.",
+			text.Count(t.Unsettled, "delivery that was", "deliveries that were"), f.Settled.Format(time.RFC3339))
 	}
 	if compared != nil {
 		note("LEDGER holds messages %d to %d: %s the same in ClickHouse, byte for byte (%s a record again).",
-			compared.FirstSeq, compared.LastSeq, text.Count(compared.Records, "record is", "records are"), text.Count(compared.Restated, "message states", "messages state"))
+			compared.FirstSeq, compared.LastSeq, text.Count(compared.Records, "record is", "records are"),
+			text.Count(compared.Restated, "message states", "messages state"))
 	}
 	if compared != nil && compared.Waiting > 0 {
-		note("Not settled yet: %s of LEDGER not in ClickHouse yet. Ask again, or see waybill doctor.", text.Count(compared.Waiting, "message is", "messages are"))
+		note("Not settled yet: %s of LEDGER not in ClickHouse yet. Ask again, or see waybill doctor.",
+			text.Count(compared.Waiting, "message is", "messages are"))
 	}
 	if !c.Balanced {
 		note("%s", c.unbalanced())

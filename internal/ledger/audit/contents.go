@@ -14,9 +14,11 @@ const TwoContents = "two_contents"
 var ErrTwoContents = errors.New("different events stand under one id; see what was sent: waybill event show EVENT")
 
 // ErrDisagrees ends an audit of payloads whose digests do not agree.
-var ErrDisagrees = errors.New("digests of one attempt, or of one event, do not agree; see: waybill event show EVENT, waybill audit attempts EVENT")
+var ErrDisagrees = errors.New("digests of one attempt, or of one event, do not agree; see: waybill event show " +
+	"EVENT, waybill audit attempts EVENT")
 
 // otherData warns of deliveries of an id with two contents.
 func (t RepetitionTotals) otherData() string {
-	return text.Count(t.OtherData, "delivery", "deliveries") + ": different events stand under one id. Receivers may know either; see which was sent: waybill event show EVENT."
+	return text.Count(t.OtherData, "delivery", "deliveries") +
+		": different events stand under one id. Receivers may know either; see which was sent: waybill event show EVENT."
 }

@@ -72,7 +72,8 @@ func AttemptGrid(rows []Attempt) Grid {
 			if r.Status > 0 {
 				status = number(r.Status)
 			}
-			g.add(r.EndpointID, number(r.Number), whenOf(r.StartedAt), Took(r.DurationUS), status, r.Outcome, r.Decision, short(r.PayloadDigest))
+			g.add(r.EndpointID, number(r.Number), whenOf(r.StartedAt), Took(r.DurationUS), status, r.Outcome, r.Decision,
+				short(r.PayloadDigest))
 		}
 		var notes []string
 		if r.ReplayID != "" {
@@ -99,14 +100,16 @@ func clip(s string, most int) string {
 
 // RepetitionGrid shows deliveries with more than one request, and why.
 func RepetitionGrid(rows []Repetition) Grid {
-	g := Grid{Header: []string{"EVENT", "ENDPOINT", "FIRST (UTC)", "REQUESTS", "MAY HAVE ARRIVED", "SUCCESSES", "AFTER SUCCESS", "BY REPLAY", "CHECKED"},
+	g := Grid{Header: []string{"EVENT", "ENDPOINT", "FIRST (UTC)", "REQUESTS", "MAY HAVE ARRIVED", "SUCCESSES",
+		"AFTER SUCCESS", "BY REPLAY", "CHECKED"},
 		Wide: []string{"CHECKED", "FIRST (UTC)", "BY REPLAY", "AFTER SUCCESS", "SUCCESSES", "MAY HAVE ARRIVED"}}
 	for _, r := range rows {
 		checked := "never"
 		if r.ConformanceAt != nil {
 			checked = whenOf(r.ConformanceAt) + " " + r.ConformanceOutcome
 		}
-		g.add(r.EventID, r.EndpointID, when(r.FirstAt), number(r.Requests), number(r.MayHaveArrived), number(r.Delivered), number(r.AfterSuccess), number(r.AfterSuccessByReplay), checked)
+		g.add(r.EventID, r.EndpointID, when(r.FirstAt), number(r.Requests), number(r.MayHaveArrived), number(r.Delivered),
+			number(r.AfterSuccess), number(r.AfterSuccessByReplay), checked)
 		g.note(strings.Join(grouped(r.Repeats), "; "))
 	}
 	return g
@@ -114,8 +117,10 @@ func RepetitionGrid(rows []Repetition) Grid {
 
 // FailureGrid shows failures and how long it took to tell a human.
 func FailureGrid(rows []Failure, now time.Time) Grid {
-	g := Grid{Header: []string{"EVENT", "ENDPOINT", "REASON", "FAILED (UTC)", "HUMAN TOLD AFTER", "WITHIN 5 MIN", "BEFORE DEADLINE", "ACKNOWLEDGED BY", "RESOLUTION"},
-		Wide: []string{"BEFORE DEADLINE", "FAILED (UTC)", "WITHIN 5 MIN", "ACKNOWLEDGED BY", "RESOLUTION", "HUMAN TOLD AFTER"}, Clip: []string{"REASON", "ACKNOWLEDGED BY", "RESOLUTION"}}
+	g := Grid{Header: []string{"EVENT", "ENDPOINT", "REASON", "FAILED (UTC)", "HUMAN TOLD AFTER", "WITHIN 5 MIN",
+		"BEFORE DEADLINE", "ACKNOWLEDGED BY", "RESOLUTION"},
+		Wide: []string{"BEFORE DEADLINE", "FAILED (UTC)", "WITHIN 5 MIN", "ACKNOWLEDGED BY", "RESOLUTION",
+			"HUMAN TOLD AFTER"}, Clip: []string{"REASON", "ACKNOWLEDGED BY", "RESOLUTION"}}
 	for _, r := range rows {
 		told, within, before := "NOBODY", "NO", "NO"
 		if r.TimeToHumanUS != nil {
@@ -162,10 +167,12 @@ func FailureGrid(rows []Failure, now time.Time) Grid {
 
 // FailureTotalGrid shows failures by reason.
 func FailureTotalGrid(rows []FailureTotals) Grid {
-	g := Grid{Header: []string{"WHAT", "REASON", "COUNT", "HUMAN TOLD", "WITHIN 5 MIN", "NOT WITHIN", "BEFORE DEADLINE", "ACKNOWLEDGED", "OPEN"},
+	g := Grid{Header: []string{"WHAT", "REASON", "COUNT", "HUMAN TOLD", "WITHIN 5 MIN", "NOT WITHIN", "BEFORE DEADLINE",
+		"ACKNOWLEDGED", "OPEN"},
 		Wide: []string{"BEFORE DEADLINE", "HUMAN TOLD", "WITHIN 5 MIN", "WHAT"}}
 	for _, r := range rows {
-		g.add(strings.ReplaceAll(r.What, "_", " "), r.Reason, number(r.Count), number(r.Told), number(r.Within5Minutes), number(r.Broken), number(r.BeforeDeadline), number(r.Acknowledged), number(r.Open))
+		g.add(strings.ReplaceAll(r.What, "_", " "), r.Reason, number(r.Count), number(r.Told), number(r.Within5Minutes),
+			number(r.Broken), number(r.BeforeDeadline), number(r.Acknowledged), number(r.Open))
 	}
 	return g
 }
@@ -176,7 +183,8 @@ func SignedGrid(rows []Signed) Grid {
 	for _, r := range rows {
 		compared = compared || r.Compared != ""
 	}
-	g := Grid{Header: []string{"EVENT", "ENDPOINT", "ATTEMPT", "SIGNED (UTC)", "SCHEME", "KEYS", "DIGEST OF THE BODY", "DIGEST OF THE DATA"},
+	g := Grid{Header: []string{"EVENT", "ENDPOINT", "ATTEMPT", "SIGNED (UTC)", "SCHEME", "KEYS", "DIGEST OF THE BODY",
+		"DIGEST OF THE DATA"},
 		Wide: []string{"KEYS", "SCHEME", "SIGNED (UTC)", "DIGEST OF THE DATA", "DIGEST OF THE BODY"}, Clip: []string{"KEYS"}}
 	if compared {
 		g.Header = append(g.Header, "COMPARED")
@@ -193,7 +201,8 @@ func SignedGrid(rows []Signed) Grid {
 		if r.DataDigests > 1 {
 			data = fmt.Sprintf("%d DIFFERENT", r.DataDigests)
 		}
-		cells := []string{r.EventID, r.EndpointID, number(r.Number), whenOf(r.SignedAt), r.SignatureScheme, strings.Join(r.KeyIDs, " "), digest, data}
+		cells := []string{r.EventID, r.EndpointID, number(r.Number), whenOf(r.SignedAt), r.SignatureScheme,
+			strings.Join(r.KeyIDs, " "), digest, data}
 		if compared {
 			cells = append(cells, r.Compared)
 		}
@@ -204,11 +213,15 @@ func SignedGrid(rows []Signed) Grid {
 
 // DayGrid shows the controls by day.
 func DayGrid(rows []Day) Grid {
-	g := Grid{Header: []string{"DAY", "EVENTS", "DELIVERED", "ATTEMPTS", "UNKNOWN", "DEAD LETTERS", "PEOPLE TOLD", "NOT TOLD IN TIME", "CHECKS", "TESTS", "ALARMS", "CHANGES", "REPLAYS", "CHECKPOINTS", "GAPS"},
-		Wide: []string{"CHECKPOINTS", "REPLAYS", "CHANGES", "CHECKS", "TESTS", "ALARMS", "ATTEMPTS", "PEOPLE TOLD", "UNKNOWN"}}
+	g := Grid{Header: []string{"DAY", "EVENTS", "DELIVERED", "ATTEMPTS", "UNKNOWN", "DEAD LETTERS", "PEOPLE TOLD",
+		"NOT TOLD IN TIME", "CHECKS", "TESTS", "ALARMS", "CHANGES", "REPLAYS", "CHECKPOINTS", "GAPS"},
+		Wide: []string{"CHECKPOINTS", "REPLAYS", "CHANGES", "CHECKS", "TESTS", "ALARMS", "ATTEMPTS", "PEOPLE TOLD",
+			"UNKNOWN"}}
 	for _, r := range rows {
-		g.add(r.Day, number(r.EventsAccepted+r.EventsUnmatched+r.EventsRejected), number(r.Delivered), number(r.Attempts), number(r.AttemptsUnknown), number(r.DeadLettered), number(r.PeopleTold),
-			number(r.NotToldInTime), number(r.ConformanceChecks), number(r.EscalationTests), number(r.AlarmsRaised), number(r.Changes), number(r.ReplaysRequested), number(r.Checkpoints), number(r.LedgerGaps))
+		g.add(r.Day, number(r.EventsAccepted+r.EventsUnmatched+r.EventsRejected), number(r.Delivered), number(r.Attempts),
+			number(r.AttemptsUnknown), number(r.DeadLettered), number(r.PeopleTold),
+			number(r.NotToldInTime), number(r.ConformanceChecks), number(r.EscalationTests), number(r.AlarmsRaised),
+			number(r.Changes), number(r.ReplaysRequested), number(r.Checkpoints), number(r.LedgerGaps))
 	}
 	return g
 }
@@ -232,21 +245,24 @@ func ReplayGrid(rows []Replay) Grid {
 	g := Grid{Header: []string{"AT (UTC)", "WHO", "WHY", "EVENT", "ENDPOINT", "REQUESTS", "BECAME"},
 		Wide: []string{"REQUESTS", "WHO", "AT (UTC)", "WHY", "BECAME"}, Clip: []string{"WHO", "WHY", "BECAME"}}
 	for _, r := range rows {
-		g.add(whenOf(r.RequestedAt), r.Actor, r.Reason, r.EventID, r.EndpointID, number(r.AttemptCount), strings.TrimSpace(r.State+" "+r.EndReason))
+		g.add(whenOf(r.RequestedAt), r.Actor, r.Reason, r.EventID, r.EndpointID, number(r.AttemptCount),
+			strings.TrimSpace(r.State+" "+r.EndReason))
 	}
 	return g
 }
 
 // BalanceGrid shows balances under the columns that key leaves.
 func BalanceGrid(rows []Balance) Grid {
-	g := Grid{Header: []string{"DAY", "TENANT", "ENDPOINT", "OWED", "DELIVERED", "DEAD LETTERS", "CANCELLED", "PENDING", "NOT OWED", "BEGUN IN A RETIRED MONTH", "UNKNOWN ATTEMPTS", "MISMATCHES"},
+	g := Grid{Header: []string{"DAY", "TENANT", "ENDPOINT", "OWED", "DELIVERED", "DEAD LETTERS", "CANCELLED", "PENDING",
+		"NOT OWED", "BEGUN IN A RETIRED MONTH", "UNKNOWN ATTEMPTS", "MISMATCHES"},
 		Wide: []string{"BEGUN IN A RETIRED MONTH", "UNKNOWN ATTEMPTS", "CANCELLED", "NOT OWED", "TENANT", "DAY"}}
 	for _, r := range rows {
 		begun := ""
 		if r.BegunRetired > 0 {
 			begun = number(r.BegunRetired)
 		}
-		g.add(r.Day, r.Tenant, r.EndpointID, number(r.Accepted), number(r.Delivered), number(r.DeadLettered), number(r.Cancelled), number(r.Pending), number(r.NotOwed), begun, number(r.AttemptsUnknown), number(r.Mismatched))
+		g.add(r.Day, r.Tenant, r.EndpointID, number(r.Accepted), number(r.Delivered), number(r.DeadLettered),
+			number(r.Cancelled), number(r.Pending), number(r.NotOwed), begun, number(r.AttemptsUnknown), number(r.Mismatched))
 	}
 	return g.withoutEmpty()
 }

@@ -22,8 +22,10 @@ type section struct{ ID, Title string }
 func sections() []section {
 	return []section{
 		{"summary", "Summary"}, {"completeness", "Completeness"}, {"service", "Service levels"},
-		{"attempts", "1. Every attempt"}, {"duplicates", "2. Duplicates"}, {"failures", "3. Failures"}, {"integrity", "4. Integrity"}, {"controls", "5. Controls"},
-		{"changes", "Changes of the configuration"}, {"replays", "Replays"}, {"checkpoints", "Checkpoints"}, {"limits", "What is not proven"},
+		{"attempts", "1. Every attempt"}, {"duplicates", "2. Duplicates"}, {"failures", "3. Failures"},
+		{"integrity", "4. Integrity"}, {"controls", "5. Controls"},
+		{"changes", "Changes of the configuration"}, {"replays", "Replays"}, {"checkpoints", "Checkpoints"},
+		{"limits", "What is not proven"},
 	}
 }
 
@@ -32,16 +34,19 @@ func sections() []section {
 func WriteHTML(w io.Writer, r Report) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"when": When, "whenp": whenPtr, "took": Took, "n": thousands, "chart": DeliveryChart, "visible": text.Line,
-		"attempts": AttemptGrid, "repetitions": RepetitionGrid, "failures": FailureGrid, "failureTotals": FailureTotalGrid, "signed": SignedGrid,
-		"days": DayGrid, "changes": ChangeGrid, "replays": ReplayGrid, "balances": BalanceGrid, "mismatches": MismatchGrid,
-		"sections": sections, "states": states, "question": questionOf, "heading": heading, "isNumber": isNumber, "isDate": isDate, "numeric": numeric,
+		"attempts": AttemptGrid, "repetitions": RepetitionGrid, "failures": FailureGrid, "failureTotals": FailureTotalGrid,
+		"signed": SignedGrid,
+		"days":   DayGrid, "changes": ChangeGrid, "replays": ReplayGrid, "balances": BalanceGrid, "mismatches": MismatchGrid,
+		"sections": sections, "states": states, "question": questionOf, "heading": heading, "isNumber": isNumber,
+		"isDate": isDate, "numeric": numeric,
 		"date":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
 		"more":    func(n uint64, query string) map[string]any { return map[string]any{"N": n, "Query": query} },
 		"grid":    printedGrid,
 		"reasons": RepeatTotalGrid,
 		"isID":    isID,
 		"printed": func(r Report) template.CSS {
-			return paper.Style(paper.Margins{Title: "Waybill audit report", Made: "made " + r.Made.UTC().Format("2006-01-02 15:04 UTC"), Of: r.Filter.String()})
+			return paper.Style(paper.Margins{Title: "Waybill audit report",
+				Made: "made " + r.Made.UTC().Format("2006-01-02 15:04 UTC"), Of: r.Filter.String()})
 		},
 		"replayQuery": func(f Filter) string { return strings.Replace(query("replays", f), " at ", " requested_at ", -1) },
 		"changeQuery": func(f Filter) string { return query("audit_changes", f) },

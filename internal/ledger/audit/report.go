@@ -71,10 +71,14 @@ func ServiceOf(rows []Balance, failures []FailureTotals) Service {
 		f.BeforeDeadline += r.BeforeDeadline
 	}
 	return Service{Latency: LatencyOf(rows), Objectives: []Objective{
-		{Name: "delivered within the deadline", Met: t.WithinDeadline, Of: t.WithDeadline, Detail: "of the deliveries that had one and were owed in the period; those still pending count as not met"},
+		{Name: "delivered within the deadline", Met: t.WithinDeadline, Of: t.WithDeadline,
+			Detail: "of the deliveries that had one and were owed in the period; those still pending count as not met"},
 		{Name: "delivered at all", Met: t.Delivered, Of: t.Accepted, Detail: "of the deliveries owed in the period"},
-		{Name: "a human told within 5 minutes of a failure", Met: f.Within5Minutes, Of: f.Within5Minutes + f.Broken, Detail: "of the dead letters and rejected events of the period whose 5 minutes are over: the time a channel took the message"},
-		{Name: "a human told before the deadline", Met: f.BeforeDeadline, Of: f.Within5Minutes + f.Broken, Detail: "of the same; where there was no deadline, that a human was told"},
+		{Name: "a human told within 5 minutes of a failure", Met: f.Within5Minutes, Of: f.Within5Minutes + f.Broken,
+			Detail: "of the dead letters and rejected events of the period whose 5 minutes are over: the time a channel took " +
+				"the message"},
+		{Name: "a human told before the deadline", Met: f.BeforeDeadline, Of: f.Within5Minutes + f.Broken,
+			Detail: "of the same; where there was no deadline, that a human was told"},
 	}}
 }
 
@@ -92,9 +96,11 @@ func (r Report) NotProven() []string {
 	}
 	switch c := r.Checkpoints; {
 	case c.Covering == nil:
-		out = append(out, "That the records of this period are those that were written: no checkpoint on record covers them all.")
+		out = append(out, "That the records of this period are those that were written: no checkpoint on record covers "+
+			"them all.")
 	case c.Witnessed == 0:
-		out = append(out, "That the ledger was not written anew by whoever holds its key: no checkpoint of this period has a witness's signature or a timestamp.")
+		out = append(out, "That the ledger was not written anew by whoever holds its key: no checkpoint of this period "+
+			"has a witness's signature or a timestamp.")
 	}
 	return out
 }
@@ -105,7 +111,8 @@ func (r Report) Warnings() []string {
 	if !r.Completeness.Balanced {
 		out = append(out, r.Completeness.unbalanced())
 	}
-	for _, w := range [][]string{r.Gaps.Warnings, r.Duplicates.Warnings, r.Failures.Warnings, r.Integrity.Warnings, r.Controls.Warnings} {
+	for _, w := range [][]string{r.Gaps.Warnings, r.Duplicates.Warnings, r.Failures.Warnings, r.Integrity.Warnings,
+		r.Controls.Warnings} {
 		out = append(out, w...)
 	}
 	return out

@@ -63,11 +63,12 @@ type Attempt struct {
 
 // Repetition is a row of audit_duplicates: one delivery and its requests.
 type Repetition struct {
-	Tenant               string     `ch:"tenant" json:"tenant"`
-	EventID              string     `ch:"event_id" json:"event_id"`
-	EndpointID           string     `ch:"endpoint_id" json:"endpoint_id"`
-	EventType            string     `ch:"event_type" json:"event_type"`
-	Published            uint64     `ch:"published" json:"published"` // records of the event itself: more than one, it was stored more than once
+	Tenant     string `ch:"tenant" json:"tenant"`
+	EventID    string `ch:"event_id" json:"event_id"`
+	EndpointID string `ch:"endpoint_id" json:"endpoint_id"`
+	EventType  string `ch:"event_type" json:"event_type"`
+	// records of the event itself: more than one, it was stored more than once
+	Published            uint64     `ch:"published" json:"published"`
 	WithMsgID            bool       `ch:"with_msg_id" json:"with_msg_id"`
 	DataDigests          uint64     `ch:"data_digests" json:"data_digests"`
 	Requests             uint64     `ch:"requests" json:"requests"`
@@ -127,18 +128,19 @@ type Failure struct {
 	EscalationOutcome string     `ch:"escalation_outcome" json:"escalation_outcome"`
 	TimeToHumanUS     *int64     `ch:"time_to_human_us" json:"time_to_human_us"`
 	Within5Minutes    bool       `ch:"within_5_minutes" json:"within_5_minutes"`
-	Promise           string     `ch:"promise" json:"promise"` // that a human is told within 5 minutes: kept, broken, or open for now
-	EscalatedInTime   bool       `ch:"escalated_in_time" json:"escalated_in_time"`
-	IncidentID        string     `ch:"incident_id" json:"incident_id"`
-	AcknowledgedAt    *time.Time `ch:"acknowledged_at" json:"acknowledged_at"`
-	AcknowledgedBy    string     `ch:"acknowledged_by" json:"acknowledged_by"`
-	Owner             string     `ch:"owner" json:"owner"`
-	Resolution        string     `ch:"resolution" json:"resolution"`
-	ResolvedAt        *time.Time `ch:"resolved_at" json:"resolved_at"`
-	ResolvedBy        string     `ch:"resolved_by" json:"resolved_by"`
-	ResolutionReason  string     `ch:"resolution_reason" json:"resolution_reason"`
-	SucceededAt       *time.Time `ch:"succeeded_at" json:"succeeded_at"`
-	Idx               uint64     `ch:"idx" json:"idx"`
+	// that a human is told within 5 minutes: kept, broken, or open for now
+	Promise          string     `ch:"promise" json:"promise"`
+	EscalatedInTime  bool       `ch:"escalated_in_time" json:"escalated_in_time"`
+	IncidentID       string     `ch:"incident_id" json:"incident_id"`
+	AcknowledgedAt   *time.Time `ch:"acknowledged_at" json:"acknowledged_at"`
+	AcknowledgedBy   string     `ch:"acknowledged_by" json:"acknowledged_by"`
+	Owner            string     `ch:"owner" json:"owner"`
+	Resolution       string     `ch:"resolution" json:"resolution"`
+	ResolvedAt       *time.Time `ch:"resolved_at" json:"resolved_at"`
+	ResolvedBy       string     `ch:"resolved_by" json:"resolved_by"`
+	ResolutionReason string     `ch:"resolution_reason" json:"resolution_reason"`
+	SucceededAt      *time.Time `ch:"succeeded_at" json:"succeeded_at"`
+	Idx              uint64     `ch:"idx" json:"idx"`
 }
 
 // FailureTotals counts failures of one kind and reason.

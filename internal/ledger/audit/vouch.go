@@ -63,7 +63,8 @@ func VouchEvent(r EventRecord, held EventsHeld, m *HeldEvent) (found *Mismatch, 
 	case r.StoredAt.Before(held.Created) && !madeTogether(held.Created, r.Epoch):
 		return nil, true // EVENTS was made anew since
 	case r.StoredAt.Before(held.Created):
-		return wrong(EventUnknown, "it says that EVENTS stored the event at %s, and EVENTS is of %s", stamp(r.StoredAt), stamp(held.Created))
+		return wrong(EventUnknown, "it says that EVENTS stored the event at %s, and EVENTS is of %s", stamp(r.StoredAt),
+			stamp(held.Created))
 	case r.EventSeq > held.Last:
 		return wrong(EventUnknown, "EVENTS ends at %[2]d, it says message %[1]d", r.EventSeq, held.Last)
 	case r.EventSeq < held.First && r.StoredAt.After(held.FirstAt.Add(eventSlack)) && !held.FirstAt.IsZero():
@@ -73,7 +74,8 @@ func VouchEvent(r EventRecord, held EventsHeld, m *HeldEvent) (found *Mismatch, 
 	case m == nil:
 		return wrong(EventUnknown, "EVENTS holds no message %d", r.EventSeq)
 	case !m.StoredAt.Equal(r.StoredAt):
-		return wrong(EventDiffers, "EVENTS stored its message %d at %s, not at %s", r.EventSeq, stamp(m.StoredAt), stamp(r.StoredAt))
+		return wrong(EventDiffers, "EVENTS stored its message %d at %s, not at %s", r.EventSeq, stamp(m.StoredAt),
+			stamp(r.StoredAt))
 	case r.Kind == "event.rejected": // what it is of could not be read, perhaps
 		return nil, false
 	case m.Tenant != r.Tenant:
@@ -81,7 +83,8 @@ func VouchEvent(r EventRecord, held EventsHeld, m *HeldEvent) (found *Mismatch, 
 	case m.EventID != r.EventID:
 		return wrong(EventDiffers, "message %d of EVENTS is event %q", r.EventSeq, m.EventID)
 	case m.DataDigest != r.DataDigest:
-		return wrong(EventDiffers, "the data of message %d of EVENTS has the digest %.16s…, not %.16s…", r.EventSeq, m.DataDigest, r.DataDigest)
+		return wrong(EventDiffers, "the data of message %d of EVENTS has the digest %.16s…, not %.16s…", r.EventSeq,
+			m.DataDigest, r.DataDigest)
 	}
 	return nil, false
 }
@@ -138,15 +141,18 @@ func VouchAttempt(r AttemptRecord, held ClaimsHeld, claimed bool) (found *Mismat
 		return nil, true
 	}
 	return &Mismatch{Tenant: r.Tenant, EventID: r.EventID, EndpointID: r.EndpointID, At: r.At, What: AttemptNotClaimed,
-		Detail: fmt.Sprintf("CLAIMS has no claim of %s; each attempt is claimed before it is made (record %d, attempt %d)", r.ID, r.Idx, r.Attempt)}, false
+		Detail: fmt.Sprintf("CLAIMS has no claim of %s; each attempt is claimed before it is made (record %d, attempt %d)",
+			r.ID, r.Idx, r.Attempt)}, false
 }
 
 // Vouch adds what the streams were asked.
 func (c *Completeness) Vouch(v Vouched) {
 	c.Vouched = &v
-	note := fmt.Sprintf("EVENTS has %s as the ledger says; CLAIMS has the claims of %s.", text.Count(v.Events, "event", "events"), text.Count(v.Attempts, "attempt", "attempts"))
+	note := fmt.Sprintf("EVENTS has %s as the ledger says; CLAIMS has the claims of %s.",
+		text.Count(v.Events, "event", "events"), text.Count(v.Attempts, "attempt", "attempts"))
 	if n := v.EventsBeyond + v.AttemptsBeyond; n > 0 {
-		note += fmt.Sprintf(" %s of what these streams no longer keep (%d of events, %d attempts): nothing outside of the ledger vouches for them.",
+		note += fmt.Sprintf(" %s of what these streams no longer keep (%d of events, %d attempts): nothing outside of the "+
+			"ledger vouches for them.",
 			text.Count(n, "record is", "records are"), v.EventsBeyond, v.AttemptsBeyond)
 	}
 	c.Notes = append(c.Notes, note)

@@ -34,8 +34,10 @@ func TestTheTextOfACheckpointIsFixed(t *testing.T) {
 
 func TestWhatIsNoCheckpointIsRefused(t *testing.T) {
 	root := base64.StdEncoding.EncodeToString(make([]byte, 32))
-	for _, text := range []string{"", "o\n", "o\n1\n", "o\n1\n" + root, "\n1\n" + root + "\n", "o\n01\n" + root + "\n", "o\n-1\n" + root + "\n",
-		"o\n+1\n" + root + "\n", "o\n9223372036854775808\n" + root + "\n", "o\n1\n" + root[:40] + "\n", "o\n1\n" + root + "A\n"} {
+	for _, text := range []string{"", "o\n", "o\n1\n", "o\n1\n" + root, "\n1\n" + root + "\n", "o\n01\n" + root + "\n",
+		"o\n-1\n" + root + "\n",
+		"o\n+1\n" + root + "\n", "o\n9223372036854775808\n" + root + "\n", "o\n1\n" + root[:40] + "\n",
+		"o\n1\n" + root + "A\n"} {
 		if _, err := checkpoint.Parse(text); !errors.Is(err, checkpoint.ErrMalformed) {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -51,7 +53,8 @@ func TestKeysSignRotateAndRetire(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	if _, err := checkpoint.CreateFile(path, example.Origin); err == nil || !strings.Contains(err.Error(), "waybill ledger key rotate") {
+	if _, err := checkpoint.CreateFile(path, example.Origin); err == nil ||
+		!strings.Contains(err.Error(), "waybill ledger key rotate") {
 		t.Errorf("a second time: %v", err)
 	}
 	keys, err := checkpoint.OpenKeys(path)
@@ -105,7 +108,8 @@ func TestKeysSignRotateAndRetire(t *testing.T) {
 	for _, k := range keys.List() {
 		ids = append(ids, k.ID)
 	}
-	if want := []string{rotated[1].New.ID, rotated[0].New.ID, first.ID}; strings.Join(ids, " ") != strings.Join(want, " ") {
+	if want := []string{rotated[1].New.ID, rotated[0].New.ID, first.ID}; strings.Join(ids, " ") != strings.Join(want,
+		" ") {
 		t.Errorf("keys %v, want %v", ids, want)
 	}
 	// A second rotation before the first was followed by a checkpoint takes nobody's voice.
@@ -125,7 +129,8 @@ func TestKeysSignRotateAndRetire(t *testing.T) {
 	if err := os.Rename(other, path); err != nil {
 		t.Fatal(err)
 	}
-	if signed, id, err := keys.Sign(example); err == nil || !strings.Contains(err.Error(), "restart") || id != r.New.ID || signed == "" {
+	if signed, id, err := keys.Sign(example); err == nil || !strings.Contains(err.Error(), "restart") || id != r.New.ID ||
+		signed == "" {
 		t.Errorf("%s, %v", id, err)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
@@ -176,8 +181,9 @@ func TestAKeyFileSaysWhatIsWrongWithItAndNeverAKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"empty": "# nothing\n", "verifiers alone": verifier, "a verifier first": verifier + "\n" + private,
-		"two origins": private + "\n" + another, "garbage": "x+y", "a damaged key": private[:len(private)-3]} {
+	for name, text := range map[string]string{"empty": "# nothing\n", "verifiers alone": verifier,
+		"a verifier first": verifier + "\n" + private,
+		"two origins":      private + "\n" + another, "garbage": "x+y", "a damaged key": private[:len(private)-3]} {
 		path := filepath.Join(t.TempDir(), "k")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -186,7 +192,8 @@ func TestAKeyFileSaysWhatIsWrongWithItAndNeverAKey(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, inline := range map[string]string{"two origins": private + "," + another, "a damaged key": private[:len(private)-3]} {
+	for name, inline := range map[string]string{"two origins": private + "," + another,
+		"a damaged key": private[:len(private)-3]} {
 		if _, err := checkpoint.OpenKeys(inline); err == nil || strings.Contains(err.Error(), private[40:60]) {
 			t.Errorf("inline, %s: %v", name, err)
 		}
@@ -194,7 +201,8 @@ func TestAKeyFileSaysWhatIsWrongWithItAndNeverAKey(t *testing.T) {
 	if _, err := checkpoint.Rotate(private); err == nil || strings.Contains(err.Error(), private[40:60]) {
 		t.Errorf("rotating a key that is in no file: %v", err)
 	}
-	if _, err := checkpoint.OpenKeys("/nowhere"); err == nil || !strings.Contains(err.Error(), "waybill ledger key generate") {
+	if _, err := checkpoint.OpenKeys("/nowhere"); err == nil ||
+		!strings.Contains(err.Error(), "waybill ledger key generate") {
 		t.Errorf("no file: %v", err)
 	}
 	for _, origin := range []string{"", "https://a.example", "a b", "a+b", "ä", strings.Repeat("a", 201)} {
@@ -213,11 +221,13 @@ func witness(t *testing.T, name string) (vkey string, cosign func(seconds uint64
 	}
 	key := append([]byte{4}, public...)
 	sum := sha256.Sum256(append([]byte(name+"\n"), key...))
-	return fmt.Sprintf("%s+%x+%s", name, sum[:4], base64.StdEncoding.EncodeToString(key)), func(seconds uint64, text string) note.Signature {
-		signature := ed25519.Sign(private, fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", seconds, text))
-		b := append(binary.BigEndian.AppendUint64(append([]byte(nil), sum[:4]...), seconds), signature...)
-		return note.Signature{Name: name, Hash: binary.BigEndian.Uint32(sum[:4]), Base64: base64.StdEncoding.EncodeToString(b)}
-	}
+	return fmt.Sprintf("%s+%x+%s", name, sum[:4], base64.StdEncoding.EncodeToString(key)),
+		func(seconds uint64, text string) note.Signature {
+			signature := ed25519.Sign(private, fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", seconds, text))
+			b := append(binary.BigEndian.AppendUint64(append([]byte(nil), sum[:4]...), seconds), signature...)
+			return note.Signature{Name: name, Hash: binary.BigEndian.Uint32(sum[:4]),
+				Base64: base64.StdEncoding.EncodeToString(b)}
+		}
 }
 
 func TestACosignatureIsVerified(t *testing.T) {
@@ -262,7 +272,8 @@ func TestACosignatureIsVerified(t *testing.T) {
 	if _, _, err := checkpoint.Open([]byte(both), note.VerifierList(w)); err == nil {
 		t.Error("a checkpoint that only a witness signed is accepted")
 	}
-	for _, broken := range []string{"", "w", "w+x+y", strings.Replace(vkey, "w.example", "v.example", 1), vkey[:len(vkey)-4], "w+00000000+" + base64.StdEncoding.EncodeToString(make([]byte, 33))} {
+	for _, broken := range []string{"", "w", "w+x+y", strings.Replace(vkey, "w.example", "v.example", 1),
+		vkey[:len(vkey)-4], "w+00000000+" + base64.StdEncoding.EncodeToString(make([]byte, 33))} {
 		if _, err := checkpoint.NewVerifier(broken); err == nil {
 			t.Errorf("verifier key %q is taken", broken)
 		}

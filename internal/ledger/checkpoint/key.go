@@ -91,7 +91,8 @@ func CreateFile(path, origin string) (Key, error) {
 	}
 	err = wholefile.Create(path, fileText([]string{private}), 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return Key{}, fmt.Errorf("checkpoint key file %s is there already; add a key to it with: waybill ledger key rotate --checkpoint-key %s", path, path)
+		return Key{}, fmt.Errorf("checkpoint key file %s is there already; add a key to it with: waybill ledger key "+
+			"rotate --checkpoint-key %s", path, path)
 	}
 	if err != nil {
 		return Key{}, fmt.Errorf("checkpoint key file: %w", err)
@@ -130,10 +131,12 @@ func OpenKeys(path string) (*Keys, error) {
 func (k *Keys) load() error {
 	info, err := os.Stat(k.path)
 	if err != nil {
-		return fmt.Errorf("checkpoint key file: %w; put it back: what it signed is verified with no other; if there never was one: waybill ledger key generate --origin NAME --out %s", err, k.path)
+		return fmt.Errorf("checkpoint key file: %w; put it back: what it signed is verified with no other; if there never "+
+			"was one: waybill ledger key generate --origin NAME --out %s", err, k.path)
 	}
 	if info.Mode().Perm()&0o007 != 0 {
-		return fmt.Errorf("checkpoint key file %s can be read by everybody (mode %04o); close it with: chmod 600 %s", k.path, info.Mode().Perm(), k.path)
+		return fmt.Errorf("checkpoint key file %s can be read by everybody (mode %04o); close it with: chmod 600 %s", k.path,
+			info.Mode().Perm(), k.path)
 	}
 	text, err := os.ReadFile(k.path)
 	if err != nil {
@@ -203,7 +206,8 @@ func (k *Keys) follow() (*keySet, error) {
 	if k.set.origin != before.origin {
 		now := k.set.origin
 		k.set = before
-		return before, fmt.Errorf("checkpoint key file %s is now of origin %s, was %s; restart for another origin", k.path, now, before.origin)
+		return before, fmt.Errorf("checkpoint key file %s is now of origin %s, was %s; restart for another origin", k.path,
+			now, before.origin)
 	}
 	return k.set, nil
 }

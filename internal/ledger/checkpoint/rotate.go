@@ -43,7 +43,8 @@ type Rotation struct {
 	lines  []string
 }
 
-var errInline = errors.New("the checkpoint key is in WAYBILL_CHECKPOINT_KEY, not in a file: make a new one with waybill ledger key generate, and set NEW,OLD there; or keep the keys in a file")
+var errInline = errors.New("the checkpoint key is in WAYBILL_CHECKPOINT_KEY, not in a file: make a new one with " +
+	"waybill ledger key generate, and set NEW,OLD there; or keep the keys in a file")
 
 // Rotate makes a new key for a key file, to be put into it by Commit. Once it is
 // there, it signs beside those that signed, until Retire: were the one before the
@@ -58,7 +59,8 @@ func Rotate(path string) (Rotation, error) {
 		return Rotation{}, err
 	}
 	if len(k.set.lines) >= maxKeys {
-		return Rotation{}, fmt.Errorf("checkpoint key file %s has %d keys already; take the oldest out, after you noted its verifier key", path, maxKeys)
+		return Rotation{}, fmt.Errorf("checkpoint key file %s has %d keys already; take the oldest out, after you noted "+
+			"its verifier key", path, maxKeys)
 	}
 	private, verifier, err := Generate(k.set.origin)
 	if err != nil {
@@ -68,8 +70,9 @@ func Rotate(path string) (Rotation, error) {
 	if err != nil {
 		return Rotation{}, err
 	}
-	r := Rotation{Origin: k.set.origin, New: Key{ID: KeyID(v), Verifier: verifier, Signs: true}, Before: k.set.verifiers[0],
-		path: path, lines: append([]string{private}, k.set.lines...)}
+	r := Rotation{Origin: k.set.origin, New: Key{ID: KeyID(v), Verifier: verifier, Signs: true},
+		Before: k.set.verifiers[0],
+		path:   path, lines: append([]string{private}, k.set.lines...)}
 	return r, nil
 }
 

@@ -42,9 +42,11 @@ func (k *Keeper) State(ctx context.Context) (State, error) {
 
 // putOnRecord publishes an action and returns its place in ClickHouse, once it
 // is there. The error says when it is stored and not there yet.
-func (k *Keeper) putOnRecord(ctx context.Context, action, actor, reason, detail string, settings map[string]string) (uint64, error) {
+func (k *Keeper) putOnRecord(ctx context.Context, action, actor, reason, detail string,
+	settings map[string]string) (uint64, error) {
 	at := k.Now().UTC()
-	r := record.Record{ID: fmt.Sprintf("%s/%s/%s", record.OperatorAction, action, ids.New("act_", at)), Kind: record.OperatorAction, At: at,
+	r := record.Record{ID: fmt.Sprintf("%s/%s/%s", record.OperatorAction, action, ids.New("act_", at)),
+		Kind: record.OperatorAction, At: at,
 		Tenant: allTenants, Action: action, Actor: actor, Reason: reason, Detail: detail, Settings: settings}
 	m, err := r.Message()
 	if err != nil {
@@ -67,7 +69,8 @@ func (k *Keeper) putOnRecord(ctx context.Context, action, actor, reason, detail 
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return 0, fmt.Errorf("%s is stored in LEDGER and not in ClickHouse yet, so it is not in force; is the ledger sink running? %w", action, context.Cause(ctx))
+			return 0, fmt.Errorf("%s is stored in LEDGER and not in ClickHouse yet, so it is not in force; is the ledger "+
+				"sink running? %w", action, context.Cause(ctx))
 		}
 	}
 }
@@ -142,7 +145,8 @@ func (k *Keeper) Release(ctx context.Context, id, actor, reason string) (Hold, e
 	if err != nil || !h.Active() {
 		return h, err
 	}
-	if _, err := k.putOnRecord(ctx, record.ActionHoldReleased, actor, reason, h.Covers(), map[string]string{"hold": id}); err != nil {
+	if _, err := k.putOnRecord(ctx, record.ActionHoldReleased, actor, reason, h.Covers(),
+		map[string]string{"hold": id}); err != nil {
 		return h, err
 	}
 	return find()

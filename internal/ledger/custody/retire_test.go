@@ -150,7 +150,8 @@ func (w *world) retire() []custody.Candidate {
 }
 
 func (w *world) months() string {
-	return w.do("SELECT arrayStringConcat(groupArray(toString(m)), ' ') FROM (SELECT DISTINCT toYYYYMM(at) AS m FROM records WHERE m < 202000 ORDER BY m)")
+	return w.do("SELECT arrayStringConcat(groupArray(toString(m)), ' ') FROM (SELECT DISTINCT toYYYYMM(at) AS m FROM " +
+		"records WHERE m < 202000 ORDER BY m)")
 }
 
 // whole checks that the sink finds the ledger complete but for what is on record as retired.
@@ -187,7 +188,8 @@ func TestOnlyWhatIsOldAndProvenIsRetired(t *testing.T) {
 		}
 	}
 	w.prove()
-	if plan, err := w.k.Plan(w.ctx(), w.cutoff()); err != nil || len(plan) != 3 || plan[0].Kept != "" || w.months() != "201501 201502 201503" {
+	if plan, err := w.k.Plan(w.ctx(), w.cutoff()); err != nil || len(plan) != 3 || plan[0].Kept != "" ||
+		w.months() != "201501 201502 201503" {
 		t.Errorf("a plan changes something, or is wrong: %+v %v %s", plan, err, w.months())
 	}
 	w.retire()
@@ -197,7 +199,8 @@ func TestOnlyWhatIsOldAndProvenIsRetired(t *testing.T) {
 	if got := w.do("SELECT count() FROM records WHERE event_id = 'e3'"); got != "1" {
 		t.Error("what is young went too")
 	}
-	if got := w.do("SELECT settings['ranges'] FROM records WHERE action = 'ledger.retired' AND settings['month'] = '201501' AND actor = 'ann' AND reason = 'yearly'"); got != "0-1 3-3" {
+	if got := w.do("SELECT settings['ranges'] FROM records WHERE action = 'ledger.retired' AND settings['month'] = " +
+		"'201501' AND actor = 'ann' AND reason = 'yearly'"); got != "0-1 3-3" {
 		t.Errorf("on record: %q", got)
 	}
 	if got := w.do("SELECT count() FROM tiles"); got != "8" {
@@ -324,7 +327,8 @@ func TestNothingHasATTL(t *testing.T) {
 	if got := w.do("SELECT count() FROM system.tables WHERE database = currentDatabase() AND engine_full ILIKE '%TTL%'"); got != "0" {
 		t.Errorf("%s tables have a TTL", got)
 	}
-	if got := w.do("SELECT count() FROM system.tables WHERE database = currentDatabase() AND create_table_query ILIKE '%TTL %'"); got != "0" {
+	if got := w.do("SELECT count() FROM system.tables WHERE database = currentDatabase() AND create_table_query ILIKE " +
+		"'%TTL %'"); got != "0" {
 		t.Errorf("%s tables have a TTL", got)
 	}
 }

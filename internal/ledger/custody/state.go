@@ -41,13 +41,15 @@ func (h Hold) Scope() ledger.Scope {
 	if !both {
 		kind, id = "", h.Subject
 	}
-	return ledger.Scope{EventID: h.Event, SubjectType: kind, SubjectID: id, Tenant: h.Tenant, EndpointID: h.Endpoint, From: h.From, To: h.To}
+	return ledger.Scope{EventID: h.Event, SubjectType: kind, SubjectID: id, Tenant: h.Tenant, EndpointID: h.Endpoint,
+		From: h.From, To: h.To}
 }
 
 // Covers says it for people.
 func (h Hold) Covers() string {
 	var parts []string
-	for _, p := range [][2]string{{"event", h.Event}, {"subject", h.Subject}, {"tenant", h.Tenant}, {"endpoint", h.Endpoint}} {
+	for _, p := range [][2]string{{"event", h.Event}, {"subject", h.Subject}, {"tenant", h.Tenant},
+		{"endpoint", h.Endpoint}} {
 		if p[1] != "" {
 			parts = append(parts, p[0]+" "+p[1])
 		}
@@ -63,7 +65,8 @@ func (h Hold) Covers() string {
 
 func (h Hold) settings() map[string]string {
 	out := map[string]string{"hold": h.ID}
-	for k, v := range map[string]string{"event": h.Event, "subject": h.Subject, "tenant": h.Tenant, "endpoint": h.Endpoint, "from": stamp(h.From), "to": stamp(h.To)} {
+	for k, v := range map[string]string{"event": h.Event, "subject": h.Subject, "tenant": h.Tenant, "endpoint": h.Endpoint,
+		"from": stamp(h.From), "to": stamp(h.To)} {
 		if v != "" {
 			out[k] = v
 		}
@@ -104,7 +107,8 @@ func Fold(actions []ledger.Action) (State, error) {
 	for _, a := range actions {
 		switch a.Action {
 		case record.ActionHoldAdded:
-			h := Hold{ID: a.Settings["hold"], Event: a.Settings["event"], Subject: a.Settings["subject"], Tenant: a.Settings["tenant"],
+			h := Hold{ID: a.Settings["hold"], Event: a.Settings["event"], Subject: a.Settings["subject"],
+				Tenant:   a.Settings["tenant"],
 				Endpoint: a.Settings["endpoint"], Idx: a.Idx, AddedAt: a.At, Actor: a.Actor, Reason: a.Reason}
 			var err error
 			for field, to := range map[string]*time.Time{"from": &h.From, "to": &h.To} {
@@ -116,7 +120,8 @@ func Fold(actions []ledger.Action) (State, error) {
 			}
 			s.Holds = append(s.Holds, h)
 		case record.ActionHoldReleased:
-			if i := slices.IndexFunc(s.Holds, func(h Hold) bool { return h.ID == a.Settings["hold"] }); i >= 0 && s.Holds[i].Active() {
+			if i := slices.IndexFunc(s.Holds, func(h Hold) bool { return h.ID == a.Settings["hold"] }); i >= 0 &&
+				s.Holds[i].Active() {
 				s.Holds[i].Released, s.Holds[i].By, s.Holds[i].Why = a.At, a.Actor, a.Reason
 			}
 		case record.ActionRetired:
@@ -144,7 +149,8 @@ func (s *State) retired(a ledger.Action) error {
 	}
 	i := s.retirement(said.ID)
 	if i < 0 {
-		s.Retirements = append(s.Retirements, Retirement{ID: said.ID, Month: said.Month, Want: said.Parts, Actor: a.Actor, Reason: a.Reason})
+		s.Retirements = append(s.Retirements, Retirement{ID: said.ID, Month: said.Month, Want: said.Parts, Actor: a.Actor,
+			Reason: a.Reason})
 		i = len(s.Retirements) - 1
 	}
 	r := &s.Retirements[i]

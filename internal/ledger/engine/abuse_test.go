@@ -29,8 +29,14 @@ func TestNoClientCanKillTheEngine(t *testing.T) {
 		{"wrong password over native", func(t *testing.T, e *engine.Engine) {
 			refused(t, e.NativeAddr(), clickhouse.Native, "owner", "wrong", "")
 		}},
-		{"wrong password over HTTP", func(t *testing.T, e *engine.Engine) { refused(t, e.HTTPAddr(), clickhouse.HTTP, "owner", "wrong", "") }},
-		{"unknown user", func(t *testing.T, e *engine.Engine) { refused(t, e.NativeAddr(), clickhouse.Native, "nobody", "", "") }},
+		{"wrong password over HTTP", func(t *testing.T,
+			e *engine.Engine) {
+			refused(t, e.HTTPAddr(), clickhouse.HTTP, "owner", "wrong", "")
+		}},
+		{"unknown user", func(t *testing.T, e *engine.Engine) {
+			refused(t, e.NativeAddr(), clickhouse.Native, "nobody", "",
+				"")
+		}},
 		{"unknown database", func(t *testing.T, e *engine.Engine) {
 			refused(t, e.NativeAddr(), clickhouse.Native, "owner", "right", "nosuch")
 		}},
@@ -40,14 +46,23 @@ func TestNoClientCanKillTheEngine(t *testing.T) {
 		{"native spoken to the HTTP port", func(t *testing.T, e *engine.Engine) {
 			converse(t, e.HTTPAddr(), "\x00\x01x\x01\x01\xaa\xa6\x03\x00\x01x\x00")
 		}},
-		{"garbage to the native port", func(t *testing.T, e *engine.Engine) { converse(t, e.NativeAddr(), "\x7fgarbage\x00\xff\xff") }},
-		{"garbage to the HTTP port", func(t *testing.T, e *engine.Engine) { converse(t, e.HTTPAddr(), "\x7fgarbage\x00\xff\xff\r\n\r\n") }},
+		{"garbage to the native port", func(t *testing.T,
+			e *engine.Engine) {
+			converse(t, e.NativeAddr(), "\x7fgarbage\x00\xff\xff")
+		}},
+		{"garbage to the HTTP port", func(t *testing.T,
+			e *engine.Engine) {
+			converse(t, e.HTTPAddr(), "\x7fgarbage\x00\xff\xff\r\n\r\n")
+		}},
 		{"a huge string length in the hello", func(t *testing.T, e *engine.Engine) {
 			converse(t, e.NativeAddr(), "\x00\xff\xff\xff\xff\xff\xff\xff\xff\x7f")
 		}},
 		{"reset after connecting to native", func(t *testing.T, e *engine.Engine) { reset(dialTCP(t, e.NativeAddr(), "")) }},
 		{"reset after connecting to HTTP", func(t *testing.T, e *engine.Engine) { reset(dialTCP(t, e.HTTPAddr(), "")) }},
-		{"reset after half a hello", func(t *testing.T, e *engine.Engine) { reset(dialTCP(t, e.NativeAddr(), "\x00\x04ab")) }},
+		{"reset after half a hello", func(t *testing.T,
+			e *engine.Engine) {
+			reset(dialTCP(t, e.NativeAddr(), "\x00\x04ab"))
+		}},
 		{"close without a word", func(t *testing.T, e *engine.Engine) { _ = dialTCP(t, e.NativeAddr(), "").Close() }},
 		{"reset in an HTTP result", func(t *testing.T, e *engine.Engine) {
 			request := fmt.Sprintf("POST /?user=owner&password=right HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(big), big)

@@ -30,7 +30,8 @@ func choose(nativeAddr, httpAddr string) (addresses, error) {
 	defer http.Close()
 	a := addresses{native: native.Addr().(*net.TCPAddr), http: http.Addr().(*net.TCPAddr)}
 	if !a.native.IP.Equal(a.http.IP) {
-		return addresses{}, fmt.Errorf("--clickhouse-native %s and --clickhouse-http %s name different hosts; the engine listens on one, so give both the same", nativeAddr, httpAddr)
+		return addresses{}, fmt.Errorf("--clickhouse-native %s and --clickhouse-http %s name different hosts; the engine "+
+			"listens on one, so give both the same", nativeAddr, httpAddr)
 	}
 	return a, nil
 }
@@ -39,7 +40,8 @@ func freePort(protocol, address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("ClickHouse %s port %s is already in use by another process; choose another with --clickhouse-%s: %w", protocol, address, protocol, err)
+		return nil, fmt.Errorf("ClickHouse %s port %s is already in use by another process; choose another with "+
+			"--clickhouse-%s: %w", protocol, address, protocol, err)
 	case err != nil:
 		return nil, fmt.Errorf("--clickhouse-%s %s cannot be listened on: %w", protocol, address, err)
 	}

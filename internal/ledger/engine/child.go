@@ -100,7 +100,8 @@ func (c *child) stop(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		c.kill()
-		return fmt.Errorf("the ClickHouse engine did not stop in time and was killed; acknowledged data is safe: %w", context.Cause(ctx))
+		return fmt.Errorf("the ClickHouse engine did not stop in time and was killed; acknowledged data is safe: %w",
+			context.Cause(ctx))
 	}
 }
 
@@ -137,7 +138,8 @@ func (c *child) started(ctx context.Context, o Options, l layout, a addresses) e
 	if strings.Contains(tail, "Code: 76.") {
 		return fmt.Errorf("%w: a ClickHouse process that Waybill did not start runs in %s; stop it", ErrInUse, l.data())
 	}
-	return fmt.Errorf("the ClickHouse engine (%s) did not start: %w; its log is %s; its last words: %s", o.Location, err, l.log(), tail)
+	return fmt.Errorf("the ClickHouse engine (%s) did not start: %w; its log is %s; its last words: %s", o.Location, err,
+		l.log(), tail)
 }
 
 var errExited = errors.New("the engine process ended")

@@ -130,7 +130,8 @@ func configXML(l layout, o Options, a addresses) string {
     <flush_interval_milliseconds>7500</flush_interval_milliseconds>
   </query_log>
 </clickhouse>
-`, text(l.log()), text(l.data()), text(a.listenHost()), a.native.Port, a.http.Port, text(l.users()), memory, guardXML(a))
+`, text(l.log()), text(l.data()), text(a.listenHost()), a.native.Port, a.http.Port, text(l.users()), memory,
+		guardXML(a))
 }
 
 // usersXML undoes the defaults in which clickhouse-local differs from a server.
@@ -140,7 +141,8 @@ func usersXML(o Options) string {
 	const all = "<access_management>1</access_management><named_collection_control>1</named_collection_control>"
 	users := fmt.Sprintf("<%[1]s><password></password>%[2]s%[3]s</%[1]s>", bootUser, loopback, all)
 	if o.Password != "" {
-		users = fmt.Sprintf("<%[1]s><password></password>%[2]s<grants><query>GRANT SYSTEM LISTEN ON *.*</query></grants></%[1]s>\n    "+
+		users = fmt.Sprintf("<%[1]s><password></password>%[2]s<grants><query>GRANT SYSTEM LISTEN ON "+
+			"*.*</query></grants></%[1]s>\n    "+
 			"<%[3]s><password_sha256_hex>%[4]s</password_sha256_hex>%[2]s%[5]s</%[3]s>",
 			bootUser, loopback, o.User, hex.EncodeToString(sum[:]), all)
 	}

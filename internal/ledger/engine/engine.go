@@ -205,7 +205,8 @@ func (e *Engine) Done() <-chan struct{} { return e.done }
 // engine waits for open connections. Every further call waits for the first.
 func (e *Engine) Stop(ctx context.Context) error {
 	e.stopOnce.Do(func() {
-		bounded, cancel := context.WithTimeoutCause(ctx, e.options.StopLimit, fmt.Errorf("stop limit %v", e.options.StopLimit))
+		bounded, cancel := context.WithTimeoutCause(ctx, e.options.StopLimit,
+			fmt.Errorf("stop limit %v", e.options.StopLimit))
 		e.mu.Lock()
 		e.stopCtx = bounded
 		e.mu.Unlock()

@@ -155,10 +155,12 @@ func TestAnEngineServesBothProtocolsLikeAServer(t *testing.T) {
 	}
 	mustExec(t, conn, "CREATE DATABASE ledger", "CREATE TABLE ledger.t (a UInt64) ENGINE = MergeTree ORDER BY a",
 		"INSERT INTO ledger.t SELECT number FROM numbers(10)", "SYSTEM FLUSH LOGS")
-	if n := count(t, conn, "SELECT count() FROM system.query_log WHERE type = 'QueryFinish' AND query LIKE 'INSERT INTO ledger.t%'"); n != 1 {
+	if n := count(t, conn, "SELECT count() FROM system.query_log WHERE type = 'QueryFinish' AND query LIKE 'INSERT "+
+		"INTO ledger.t%'"); n != 1 {
 		t.Errorf("query_log holds %d finished inserts, want 1", n)
 	}
-	if n := count(t, conn, "SELECT count() FROM system.tables WHERE database = 'system' AND name LIKE '%\\_log' AND name != 'query_log'"); n != 0 {
+	if n := count(t, conn, "SELECT count() FROM system.tables WHERE database = 'system' AND name LIKE '%\\_log' AND "+
+		"name != 'query_log'"); n != 0 {
 		t.Errorf("%d noisy system logs are on", n)
 	}
 	for _, name := range []string{"config.xml", "users.xml", "stderr.log"} {
@@ -172,7 +174,8 @@ func TestAnEngineServesBothProtocolsLikeAServer(t *testing.T) {
 func optionsDir(t *testing.T, e *engine.Engine, conn driver.Conn) string {
 	t.Helper()
 	var path string
-	if err := conn.QueryRow(within(t, time.Minute), "SELECT path FROM system.disks WHERE name = 'default'").Scan(&path); err != nil {
+	if err := conn.QueryRow(within(t, time.Minute),
+		"SELECT path FROM system.disks WHERE name = 'default'").Scan(&path); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Dir(filepath.Clean(path))
@@ -185,10 +188,12 @@ func TestWithAPasswordNobodyElseGetsIn(t *testing.T) {
 		<users><analyst><password>look</password><networks><ip>127.0.0.1</ip></networks><profile>reader</profile><quota>default</quota>
 		<grants><query>GRANT SELECT ON ledger.*</query></grants></analyst></users></clickhouse>`})
 	conn := open(t, e.DSN("", "default"))
-	mustExec(t, conn, "CREATE DATABASE ledger", "CREATE TABLE ledger.t (a UInt64) ENGINE = MergeTree ORDER BY a", "INSERT INTO ledger.t VALUES (7)")
+	mustExec(t, conn, "CREATE DATABASE ledger", "CREATE TABLE ledger.t (a UInt64) ENGINE = MergeTree ORDER BY a",
+		"INSERT INTO ledger.t VALUES (7)")
 	for _, c := range []struct{ user, password, query, want string }{
 		{"owner", "s3cret<&>'", "SELECT a FROM ledger.t", "7"},
-		{"owner", "s3cret<&>'", "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'", "1073741824"},
+		{"owner", "s3cret<&>'", "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'",
+			"1073741824"},
 		{"owner", "wrong", "SELECT 1", "AUTHENTICATION_FAILED"},
 		{"owner", "", "SELECT 1", "AUTHENTICATION_FAILED"},
 		{"default", "", "SELECT a FROM ledger.t", "ACCESS_DENIED"},
@@ -233,7 +238,8 @@ func TestADeadEngineIsReplacedOnTheSamePortsWithItsData(t *testing.T) {
 			t.Fatalf("%d rows after round %d", n, round)
 		}
 		mustExec(t, conn, "SYSTEM FLUSH LOGS")
-		if n := count(t, conn, "SELECT uniqExact(toString(initial_query_start_time_microseconds)) FROM system.query_log WHERE query = 'SELECT count() FROM ledger.t' AND type = 'QueryFinish'"); n != round {
+		if n := count(t, conn, "SELECT uniqExact(toString(initial_query_start_time_microseconds)) FROM system.query_log "+
+			"WHERE query = 'SELECT count() FROM ledger.t' AND type = 'QueryFinish'"); n != round {
 			t.Fatalf("query_log remembers %d of %d rounds", n, round)
 		}
 	}
@@ -273,7 +279,8 @@ func TestAnEngineEndsWhenItsParentIsKilled(t *testing.T) {
 	if err := watch.Signal(syscall.Signal(0)); err == nil && !zombie(pid) {
 		t.Errorf("process %d of the killed parent still runs beside its successor", pid)
 	}
-	if n := count(t, open(t, again.DSN("", "default")), "SELECT count() FROM system.databases WHERE name = 'ledger'"); n != 1 {
+	if n := count(t, open(t, again.DSN("", "default")),
+		"SELECT count() FROM system.databases WHERE name = 'ledger'"); n != 1 {
 		t.Error("the database is gone")
 	}
 }
@@ -293,7 +300,8 @@ func TestASecondEngineInADirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	start(t, engine.Options{Dir: dir})
 	_, err := engine.Start(within(t, time.Minute), engine.Options{Dir: dir, LockWait: 100 * time.Millisecond})
-	if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) ||
+	if err == nil || !strings.Contains(err.Error(), dir) ||
+		!strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) ||
 		!strings.Contains(err.Error(), "--data") {
 		t.Errorf("got %v, want an error that names the directory, its holder and --data", err)
 	}
@@ -327,8 +335,10 @@ func TestAnEngineThatCannotStartSaysWhy(t *testing.T) {
 	}
 	dir := t.TempDir()
 	exits := 0
-	_, err := engine.Start(within(t, time.Minute), engine.Options{Dir: dir, Location: engine.Location{Binary: script}, OnExit: func(error) { exits++ }})
-	if err == nil || !strings.Contains(err.Error(), "the disk is on fire") || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "started 4 times") {
+	_, err := engine.Start(within(t, time.Minute), engine.Options{Dir: dir, Location: engine.Location{Binary: script},
+		OnExit: func(error) { exits++ }})
+	if err == nil || !strings.Contains(err.Error(), "the disk is on fire") ||
+		!strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "started 4 times") {
 		t.Errorf("got %v, want the engine's last words, its status and how often it was tried", err)
 	}
 	if exits != 4 {
@@ -366,8 +376,9 @@ func TestOptionsThatCannotWorkAreNamed(t *testing.T) {
 		"password for default":       {engine.Options{Dir: t.TempDir(), User: "default", Password: "x"}, `"default"`},
 		"user without password":      {engine.Options{Dir: t.TempDir(), User: "owner"}, "Password"},
 		"user that is no plain name": {engine.Options{Dir: t.TempDir(), User: "a<b", Password: "x"}, "a<b"},
-		"two hosts":                  {engine.Options{Dir: t.TempDir(), NativeAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.2:0"}, "different hosts"},
-		"no such address":            {engine.Options{Dir: t.TempDir(), NativeAddr: "127.0.0.1"}, "--clickhouse-native"},
+		"two hosts": {engine.Options{Dir: t.TempDir(), NativeAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.2:0"},
+			"different hosts"},
+		"no such address": {engine.Options{Dir: t.TempDir(), NativeAddr: "127.0.0.1"}, "--clickhouse-native"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.options.Logger = zerolog.Nop()

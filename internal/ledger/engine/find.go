@@ -136,9 +136,11 @@ func (s Search) notFound(launcher, library string) error {
 		missing = append(missing, fmt.Sprintf("libchdb.so is not in %s", filepath.Join(s.Cache, "chdb", LibraryVersion)))
 	}
 	if launcher == "" {
-		missing = append(missing, fmt.Sprintf("%s is not beside this program, on the PATH, or in %s", launcherName, filepath.Join(s.Cache, "bin")))
+		missing = append(missing, fmt.Sprintf("%s is not beside this program, on the PATH, or in %s", launcherName,
+			filepath.Join(s.Cache, "bin")))
 	}
-	return fmt.Errorf("%w: %s, and no clickhouse is on the PATH; run make engine to fetch one, install clickhouse on the PATH, or use an existing server with --clickhouse DSN",
+	return fmt.Errorf("%w: %s, and no clickhouse is on the PATH; run make engine to fetch one, install clickhouse on "+
+		"the PATH, or use an existing server with --clickhouse DSN",
 		ErrNotFound, strings.Join(missing, "; "))
 }
 

@@ -22,7 +22,8 @@ func TestFindDecidesWhichEngineToUse(t *testing.T) {
 		errors []string // parts of the error's text
 	}{
 		"the launcher beside the program comes first": {
-			have: files{"app/waybill", "app/waybill-clickhouse", "bin/waybill-clickhouse", "cache/bin/waybill-clickhouse", "bin/clickhouse", library},
+			have: files{"app/waybill", "app/waybill-clickhouse", "bin/waybill-clickhouse", "cache/bin/waybill-clickhouse",
+				"bin/clickhouse", library},
 			want: engine.Location{Binary: "app/waybill-clickhouse", Library: library},
 		},
 		"then the one on the PATH": {

@@ -27,8 +27,10 @@ func TestNoWebPageGetsAnAnswer(t *testing.T) {
 		{"by IPv6", "GET", ask, map[string]string{"Host": "[::1]:8123"}, true},
 		{"the address bar of a browser", "GET", ask, map[string]string{"Sec-Fetch-Site": "none"}, true},
 		{"the other path of queries", "GET", "/query" + strings.TrimPrefix(ask, "/"), nil, true},
-		{"a page that wants to read", "GET", ask + "&add_http_cors_header=1", map[string]string{"Origin": "https://evil.example"}, false},
-		{"a page that posts", "POST", ask, map[string]string{"Origin": "https://evil.example", "Content-Type": "text/plain"}, false},
+		{"a page that wants to read", "GET", ask + "&add_http_cors_header=1",
+			map[string]string{"Origin": "https://evil.example"}, false},
+		{"a page that posts", "POST", ask, map[string]string{"Origin": "https://evil.example", "Content-Type": "text/plain"},
+			false},
 		{"a page without an origin", "POST", ask, map[string]string{"Origin": "null"}, false},
 		{"a page that embeds", "GET", ask, map[string]string{"Sec-Fetch-Site": "cross-site"}, false},
 		{"a page of another port here", "GET", ask, map[string]string{"Sec-Fetch-Site": "same-site"}, false},
@@ -39,7 +41,8 @@ func TestNoWebPageGetsAnAnswer(t *testing.T) {
 		{"the page for queries", "GET", "/play", nil, false},
 		{"the dashboard", "GET", "/dashboard", nil, false},
 		{"the terminal", "GET", "/webterminal", nil, false},
-		{"a preflight", "OPTIONS", "/", map[string]string{"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}, false},
+		{"a preflight", "OPTIONS", "/", map[string]string{"Origin": "https://evil.example",
+			"Access-Control-Request-Method": "POST"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, header, body := request(t, c.method, "http://"+e.HTTPAddr()+c.path, c.header)
@@ -56,7 +59,8 @@ func TestNoWebPageGetsAnAnswer(t *testing.T) {
 			}
 		})
 	}
-	if status, _, body := request(t, "GET", "http://"+e.HTTPAddr()+"/ping", nil); status != http.StatusOK || body != "Ok.\n" {
+	if status, _, body := request(t, "GET", "http://"+e.HTTPAddr()+"/ping", nil); status != http.StatusOK ||
+		body != "Ok.\n" {
 		t.Errorf("/ping: %d %q", status, body)
 	}
 }

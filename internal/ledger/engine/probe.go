@@ -53,7 +53,8 @@ func probeHTTP(ctx context.Context, client *http.Client, addr string) error {
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 64))
 	if err != nil || string(body) != "Ok.\n" {
-		return fmt.Errorf("http port %s answered %q with status %d, not ClickHouse's Ok (%v)", addr, body, response.StatusCode, err)
+		return fmt.Errorf("http port %s answered %q with status %d, not ClickHouse's Ok (%v)", addr, body,
+			response.StatusCode, err)
 	}
 	return nil
 }

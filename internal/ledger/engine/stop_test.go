@@ -17,7 +17,8 @@ func TestStopIsBoundedWithClientsConnected(t *testing.T) {
 	mustExec(t, conn, "CREATE DATABASE ledger")
 	busy := make(chan error, 1)
 	go func() {
-		busy <- conn.Exec(context.Background(), "SELECT sleepEachRow(1) FROM numbers(600) SETTINGS max_block_size = 1, function_sleep_max_microseconds_per_block = 0")
+		busy <- conn.Exec(context.Background(), "SELECT sleepEachRow(1) FROM numbers(600) SETTINGS max_block_size = 1, "+
+			"function_sleep_max_microseconds_per_block = 0")
 	}()
 	idle := open(t, e.DSN("", "default"))
 	if err := idle.Ping(within(t, time.Minute)); err != nil {

@@ -105,7 +105,10 @@ func chartOf(d *Delivery, id string) *chart {
 	if len(facts) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(facts, func(a, b Fact) int { return cmp.Or(a.When().Compare(b.When()), cmp.Compare(a.Idx, b.Idx)) })
+	slices.SortStableFunc(facts, func(a, b Fact) int {
+		return cmp.Or(a.When().Compare(b.When()),
+			cmp.Compare(a.Idx, b.Idx))
+	})
 	moments := make([]time.Time, len(facts), len(facts)+1)
 	for i := range facts {
 		moments[i] = facts[i].When()
@@ -115,7 +118,8 @@ func chartOf(d *Delivery, id string) *chart {
 		slices.SortStableFunc(moments, time.Time.Compare)
 	}
 	s := scaleOf(moments)
-	c := &chart{ID: id, Width: chartWidth, Height: chartHeight, Left: chartLeft, Right: chartRight, Title: "Timeline of the delivery to " + d.EndpointID}
+	c := &chart{ID: id, Width: chartWidth, Height: chartHeight, Left: chartLeft, Right: chartRight,
+		Title: "Timeline of the delivery to " + d.EndpointID}
 	c.Ticks = s.ticks()
 	if !d.DeliverBy.IsZero() {
 		c.Deadline = s.deadline(d.DeliverBy)
@@ -126,7 +130,8 @@ func chartOf(d *Delivery, id string) *chart {
 	return c
 }
 
-const legend = "Upper row: attempts; a full circle was delivered, a cross failed, a dashed circle is unknown. Lower row: a triangle is owed, a square ended without success, " +
+const legend = "Upper row: attempts; a full circle was delivered, a cross failed, a dashed circle is unknown. Lower " +
+	"row: a triangle is owed, a square ended without success, " +
 	"a diamond is people who were told or who acted. Times are since the first mark; longer gaps are drawn longer, but not in proportion."
 
 // draw places the marks. facts are in the order of their times; of equal ones,

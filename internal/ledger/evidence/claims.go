@@ -36,8 +36,10 @@ func (r *Report) say(about, format string, args ...any) {
 func (r *Report) claim(f *File) {
 	payload := r.Claims
 	r.Claims = nil
-	r.say(aboutLedger, "These %s were in the ledger %q, at places %d to %d, when its checkpoint over %s was signed by the key %s. Not a bit of them has changed since.",
-		text.Count(len(f.Records), "record", "records"), r.Origin, f.Records[0].Idx, f.Records[len(f.Records)-1].Idx, text.Count(int(r.Size), "record", "records"), r.SignedBy)
+	r.say(aboutLedger, "These %s were in the ledger %q, at places %d to %d, when its checkpoint over %s was signed by "+
+		"the key %s. Not a bit of them has changed since.",
+		text.Count(len(f.Records), "record", "records"), r.Origin, f.Records[0].Idx, f.Records[len(f.Records)-1].Idx,
+		text.Count(int(r.Size), "record", "records"), r.SignedBy)
 	timed := false
 	for _, w := range r.Witnessed {
 		switch {
@@ -51,7 +53,8 @@ func (r *Report) claim(f *File) {
 	for _, s := range r.Stamps {
 		if s.Verified {
 			timed = true
-			r.say(aboutLedger, "The checkpoint existed at %s: the time stamping authority %s vouches for it, and a root that was given for the authority.", moment(s.At), s.Authority)
+			r.say(aboutLedger, "The checkpoint existed at %s: the time stamping authority %s vouches for it, and a root that "+
+				"was given for the authority.", moment(s.At), s.Authority)
 		}
 	}
 	r.Claims = append(r.Claims, r.Story.claims()...)
@@ -61,14 +64,17 @@ func (r *Report) claim(f *File) {
 
 func (r *Report) notProven(f *File, timed bool) {
 	no := func(format string, args ...any) { r.NotProven = append(r.NotProven, fmt.Sprintf(format, args...)) }
-	no("That the ledger has no further record of this event. That is shown on the whole ledger: waybill ledger verify, waybill audit completeness.")
-	no("That what the records say is true. Waybill recorded it, by the clocks of its machines; what is proven is that it is on record and was not changed since.")
+	no("That the ledger has no further record of this event. That is shown on the whole ledger: waybill ledger verify, " +
+		"waybill audit completeness.")
+	no("That what the records say is true. Waybill recorded it, by the clocks of its machines; what is proven is that " +
+		"it is on record and was not changed since.")
 	if !timed {
 		said := ""
 		if at := f.Statement.CheckpointAt; !at.IsZero() {
 			said = " Whoever exported the file says that the ledger says " + moment(at) + "."
 		}
-		no("When the checkpoint was signed: no witness and no time stamping authority that you gave the key of vouches for the time.%s", said)
+		no("When the checkpoint was signed: no witness and no time stamping authority that you gave the key of vouches "+
+			"for the time.%s", said)
 	}
 	for _, w := range r.Witnessed {
 		switch {
@@ -85,7 +91,8 @@ func (r *Report) notProven(f *File, timed bool) {
 		}
 	}
 	if n := len(f.Statement.Uncovered); n > 0 {
-		no("What %s found besides: no checkpoint covered %s yet. Export again later.", text.Count(n, "record says that was", "records say that were"), pronoun(n))
+		no("What %s found besides: no checkpoint covered %s yet. Export again later.",
+			text.Count(n, "record says that was", "records say that were"), pronoun(n))
 	}
 	no("The statement of who exported this file, when and with which queries: it is the exporter's word.")
 	r.NotProven = append(r.NotProven, r.Story.Gaps()...)
@@ -113,11 +120,13 @@ func (s *Story) claims() []Claim {
 	}
 	for i := range s.Rules {
 		x := &s.Rules[i]
-		say(aboutEvent, "For event types %s, %s set at %s: %s.", strings.Join(x.EventTypes, ", "), by(x.Actor), moment(x.At), or(or(x.Detail, x.Action), "no settings"))
+		say(aboutEvent, "For event types %s, %s set at %s: %s.", strings.Join(x.EventTypes, ", "), by(x.Actor), moment(x.At),
+			or(or(x.Detail, x.Action), "no settings"))
 	}
 	for i := range s.Policies {
 		x := &s.Policies[i]
-		say(aboutEvent, "%s made %s%s as it is in revision %d: %s, at %s.", by(x.Actor), or(prefixed("policy ", x.EscalationPolicy), "channel "), x.Channel, x.Revision, x.Action, moment(x.At))
+		say(aboutEvent, "%s made %s%s as it is in revision %d: %s, at %s.", by(x.Actor),
+			or(prefixed("policy ", x.EscalationPolicy), "channel "), x.Channel, x.Revision, x.Action, moment(x.At))
 	}
 	for i := range s.Deliveries {
 		d := &s.Deliveries[i]
@@ -131,13 +140,17 @@ func (s *Story) claims() []Claim {
 func eventClaim(x *Fact) string {
 	switch x.Kind {
 	case record.EventAccepted:
-		return fmt.Sprintf("The event of type %s was accepted at %s and came to be owed to %s%s. Its data had %s with SHA-256 %s.",
-			x.EventType, moment(x.At), text.Count(x.Endpoints, "endpoint", "endpoints"), until(x.DeliverBy), text.Count(x.DataBytes, "byte", "bytes"), or(x.DataDigest, "not on record"))
+		return fmt.Sprintf("The event of type %s was accepted at %s and came to be owed to %s%s. Its data had %s with "+
+			"SHA-256 %s.",
+			x.EventType, moment(x.At), text.Count(x.Endpoints, "endpoint", "endpoints"), until(x.DeliverBy),
+			text.Count(x.DataBytes, "byte", "bytes"), or(x.DataDigest, "not on record"))
 	case record.EventUnmatched:
-		return fmt.Sprintf("The event of type %s came in at %s, and no endpoint subscribed to it: %s.", x.EventType, moment(x.At), or(x.Reason, "no reason on record"))
+		return fmt.Sprintf("The event of type %s came in at %s, and no endpoint subscribed to it: %s.", x.EventType,
+			moment(x.At), or(x.Reason, "no reason on record"))
 	}
 	if x.Kind == record.EventDuplicate {
-		return fmt.Sprintf("The same event came in again at %s, and nothing more came to be owed: %s.", moment(x.At), or(x.Detail, "no detail on record"))
+		return fmt.Sprintf("The same event came in again at %s, and nothing more came to be owed: %s.", moment(x.At),
+			or(x.Detail, "no detail on record"))
 	}
 	return fmt.Sprintf("The event was rejected at %s: %s.", moment(x.At), reasoned(x.Reason, x.Detail))
 }
@@ -163,7 +176,8 @@ func (d *Delivery) claims() []string {
 	}
 	each(d.Revisions, revisionClaim)
 	each(d.Owed, func(x *Fact) string {
-		return fmt.Sprintf("The delivery came to be owed at %s%s%s.", moment(x.At), until(x.DeliverBy), prefixed(", by replay ", x.ReplayID))
+		return fmt.Sprintf("The delivery came to be owed at %s%s%s.", moment(x.At), until(x.DeliverBy),
+			prefixed(", by replay ", x.ReplayID))
 	})
 	each(d.Replays, actionClaim)
 	each(d.Attempts, attemptClaim)
@@ -179,7 +193,8 @@ func (d *Delivery) claims() []string {
 }
 
 func revisionClaim(x *Fact) string {
-	return fmt.Sprintf("%s made revision %d of the endpoint's settings (%s) at %s, with the URL %s.", by(x.Actor), x.EndpointRevision, or(x.Action, "changed"), moment(x.At), or(x.URL, "not on record"))
+	return fmt.Sprintf("%s made revision %d of the endpoint's settings (%s) at %s, with the URL %s.", by(x.Actor),
+		x.EndpointRevision, or(x.Action, "changed"), moment(x.At), or(x.URL, "not on record"))
 }
 
 func endClaim(x *Fact) string {
@@ -187,18 +202,21 @@ func endClaim(x *Fact) string {
 	if x.Kind == record.DeliveryDeadLetter {
 		how = "became a dead letter"
 	}
-	return fmt.Sprintf("The delivery %s at %s after %s: %s.", how, moment(x.At), text.Count(x.Attempts, "attempt", "attempts"), reasoned(x.Reason, x.Detail))
+	return fmt.Sprintf("The delivery %s at %s after %s: %s.", how, moment(x.At),
+		text.Count(x.Attempts, "attempt", "attempts"), reasoned(x.Reason, x.Detail))
 }
 
 func escalationClaim(x *Fact) string {
 	if x.Outcome == string(outcome.HandedOver) { // no try to tell anybody
-		return fmt.Sprintf("The watchdog found at %s that nobody had been told yet, and asked the escalator to.", moment(x.At))
+		return fmt.Sprintf("The watchdog found at %s that nobody had been told yet, and asked the escalator to.",
+			moment(x.At))
 	}
 	where := prefixed(" on channel ", x.Channel)
 	if x.Step > 0 {
 		where += fmt.Sprintf(", step %d of policy %s", x.Step, or(x.EscalationPolicy, "none"))
 	}
-	return fmt.Sprintf("People were %s%s at %s: %s%s.", told(x), where, moment(x.At), or(x.Outcome, "no outcome on record"), prefixed(", ", x.Error))
+	return fmt.Sprintf("People were %s%s at %s: %s%s.", told(x), where, moment(x.At),
+		or(x.Outcome, "no outcome on record"), prefixed(", ", x.Error))
 }
 
 // signedAndSent says no more than an answer shows: without one, nobody knows
@@ -233,7 +251,8 @@ func attemptClaim(x *Fact) string {
 	b.WriteString(".")
 	if x.PayloadDigest != "" {
 		fmt.Fprintf(&b, " The body that was %s had %s with SHA-256 %s, signed by scheme %s with %s.",
-			signedAndSent(x), text.Count(x.PayloadBytes, "byte", "bytes"), x.PayloadDigest, or(x.SignatureScheme, "none"), or(strings.Join(x.KeyIDs, ", "), "no key"))
+			signedAndSent(x), text.Count(x.PayloadBytes, "byte", "bytes"), x.PayloadDigest, or(x.SignatureScheme, "none"),
+			or(strings.Join(x.KeyIDs, ", "), "no key"))
 	}
 	return b.String()
 }
@@ -297,7 +316,8 @@ func (r *Report) payload(b []byte) {
 	if t := strings.TrimRight(string(b), "\r\n"); len(t) < len(b) && r.payloadDigest(envelope.DigestHex([]byte(t)), "") {
 		hint = "; without the line end behind it, it would be"
 	}
-	r.PayloadProblem = fmt.Sprintf("the payload given has SHA-256 %s, which is neither that of the event's data nor of any request in this file%s", digest, hint)
+	r.PayloadProblem = fmt.Sprintf("the payload given has SHA-256 %s, which is neither that of the event's data nor of "+
+		"any request in this file%s", digest, hint)
 }
 
 // payloadDigest claims every match of a digest; without words it only looks.

@@ -11,7 +11,8 @@ import (
 
 // cameIn says whether a record is about an event that came in.
 func cameIn(k record.Kind) bool {
-	return k == record.EventAccepted || k == record.EventUnmatched || k == record.EventRejected || k == record.EventDuplicate
+	return k == record.EventAccepted || k == record.EventUnmatched || k == record.EventRejected ||
+		k == record.EventDuplicate
 }
 
 // Content is one of the contents that stand under the event's id.
@@ -57,9 +58,11 @@ func (s *Story) contradictions() []string {
 	}
 	var parts []string
 	for _, c := range contents {
-		parts = append(parts, fmt.Sprintf("one of type %s, whose data has SHA-256 %s, is %s and has %s", c.Type, or(c.Digest, "not on record"),
+		parts = append(parts, fmt.Sprintf("one of type %s, whose data has SHA-256 %s, is %s and has %s", c.Type,
+			or(c.Digest, "not on record"),
 			numbers("number", c.Seqs)+" in EVENTS", text.Count(c.Owed, "delivery owed", "deliveries owed")))
 	}
-	return []string{"Different events stand under the id " + s.Subject.EventID + ", which is to be that of one: " + strings.Join(parts, "; ") +
+	return []string{"Different events stand under the id " + s.Subject.EventID + ", which is to be that of one: " +
+		strings.Join(parts, "; ") +
 		". Each attempt has the digest of the bytes that it sent; which of the events these were, only their payloads show."}
 }

@@ -43,7 +43,8 @@ func TestDifferentEventsUnderOneIDAreSaidLoudlyAndSignedForAllTheSame(t *testing
 			t.Errorf("%s: the page says otherwise", name)
 		}
 		if c.loud {
-			for _, want := range []string{"SHA-256 one, is number 4 in EVENTS and has 1 delivery owed", "SHA-256 two, is number 9 in EVENTS and has 0 deliveries owed"} {
+			for _, want := range []string{"SHA-256 one, is number 4 in EVENTS and has 1 delivery owed",
+				"SHA-256 two, is number 9 in EVENTS and has 0 deliveries owed"} {
 				if !strings.Contains(r.Contradictions[0], want) {
 					t.Errorf("%s: %q lacks %q", name, r.Contradictions[0], want)
 				}

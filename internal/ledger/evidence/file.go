@@ -23,7 +23,8 @@ import (
 const Format = "waybill-evidence/1"
 
 // Limits stands in every file of this format: what a proof of inclusion is not.
-const Limits = "This file proves that its records were in the ledger, as they are here, when the checkpoint was signed. " +
+const Limits = "This file proves that its records were in the ledger, as they are here, when the checkpoint was " +
+	"signed. " +
 	"It cannot prove that the ledger has no further record of this event: " +
 	"that is shown on the whole ledger, by waybill ledger verify and waybill audit completeness. " +
 	"The statement is the exporter's word; no signature covers it."
@@ -261,7 +262,8 @@ func Intact(b []byte) error {
 	}
 	sum := sha256.Sum256(b[:len(b)-last])
 	if want := lastLine(sum); string(b[len(b)-last:]) != want {
-		return fmt.Errorf("the file was changed since it was written: what it holds has SHA-256 %x, and its last line says otherwise", sum)
+		return fmt.Errorf("the file was changed since it was written: what it holds has SHA-256 %x, and its last line "+
+			"says otherwise", sum)
 	}
 	return nil
 }

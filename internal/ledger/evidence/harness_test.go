@@ -77,7 +77,8 @@ func (l *log) must(err error) {
 func (l *log) tell(kind record.Kind, event, endpoint string, change func(*record.Record)) {
 	l.t.Helper()
 	n := len(l.records)
-	r := record.Record{ID: fmt.Sprintf("rec-%d", n), Kind: kind, At: noon.Add(time.Duration(n) * time.Second), Tenant: "acme", EventID: event, EndpointID: endpoint}
+	r := record.Record{ID: fmt.Sprintf("rec-%d", n), Kind: kind, At: noon.Add(time.Duration(n) * time.Second),
+		Tenant: "acme", EventID: event, EndpointID: endpoint}
 	if change != nil {
 		change(&r)
 	}
@@ -138,8 +139,10 @@ func (l *log) file(s evidence.Subject) *evidence.File {
 		}
 	}
 	want := evidence.Want(s, own)
-	f := &evidence.File{Subject: s, Statement: evidence.Statement{ExportedAt: noon.Add(time.Hour), ExportedBy: "alice@host", Software: "Waybill/test",
-		CheckpointAt: noon.Add(time.Minute), Queries: []evidence.Query{{Finds: "records that name the event", SQL: "SELECT 1 WHERE a = '\u00e9\\'\"'\n"}}}}
+	f := &evidence.File{Subject: s, Statement: evidence.Statement{ExportedAt: noon.Add(time.Hour),
+		ExportedBy: "alice@host", Software: "Waybill/test",
+		CheckpointAt: noon.Add(time.Minute), Queries: []evidence.Query{{Finds: "records that name the event",
+			SQL: "SELECT 1 WHERE a = '\u00e9\\'\"'\n"}}}}
 	f.Checkpoint.Note = l.note(len(l.records), true)
 	var changes []record.Record
 	var at []int
@@ -186,16 +189,23 @@ const endpoint = "ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"
 
 // tellSmall is an event that was delivered at the second attempt, among others.
 func (l *log) tellSmall(event string) {
-	l.tell(record.EndpointChanged, "", endpoint, func(r *record.Record) { r.EndpointRevision, r.Action, r.URL = 7, "create", "https://a.example/in" })
+	l.tell(record.EndpointChanged, "", endpoint, func(r *record.Record) {
+		r.EndpointRevision, r.Action, r.URL = 7,
+			"create", "https://a.example/in"
+	})
 	l.tell(record.EventAccepted, event, "", func(r *record.Record) {
-		r.EventType, r.Endpoints, r.EndpointIDs, r.DataDigest = "order.paid", 1, []string{endpoint}, fmt.Sprintf("%x", sha256.Sum256([]byte(`{"n":1}`)))
+		r.EventType, r.Endpoints, r.EndpointIDs, r.DataDigest = "order.paid", 1, []string{endpoint},
+			fmt.Sprintf("%x", sha256.Sum256([]byte(`{"n":1}`)))
 	})
-	l.tell(record.DeliveryOwed, event, endpoint, func(r *record.Record) { r.EventType, r.EndpointRevision = "order.paid", 7 })
+	l.tell(record.DeliveryOwed, event, endpoint,
+		func(r *record.Record) { r.EventType, r.EndpointRevision = "order.paid", 7 })
 	l.tell(record.Attempt, event, endpoint, func(r *record.Record) {
-		r.Attempt, r.Status, r.Outcome, r.Class, r.Decision, r.StartedAt = 1, 502, "status_retryable", "retryable", "retry", r.At
+		r.Attempt, r.Status, r.Outcome, r.Class, r.Decision, r.StartedAt = 1, 502, "status_retryable", "retryable", "retry",
+			r.At
 	})
 	l.tell(record.Attempt, event, endpoint, func(r *record.Record) {
-		r.Attempt, r.Status, r.Outcome, r.Class, r.Decision, r.EndpointRevision, r.StartedAt = 2, 200, "delivered", "delivered", "delivered", 7, r.At
+		r.Attempt, r.Status, r.Outcome, r.Class, r.Decision, r.EndpointRevision, r.StartedAt = 2, 200, "delivered",
+			"delivered", "delivered", 7, r.At
 		r.PayloadDigest, r.PayloadBytes = fmt.Sprintf("%x", sha256.Sum256([]byte("body 2"))), 6
 	})
 }
@@ -211,25 +221,37 @@ func (l *log) tellLarge(event string) {
 	})
 	l.tellSmall("another")
 	l.tellSmall(event)
-	l.tell(record.DeliveryOwed, event, "ep_bad", func(r *record.Record) { r.EventType, r.DeliverBy = "order.paid", noon.Add(time.Minute) })
+	l.tell(record.DeliveryOwed, event, "ep_bad", func(r *record.Record) {
+		r.EventType, r.DeliverBy = "order.paid",
+			noon.Add(time.Minute)
+	})
 	for n := 1; n <= 4; n++ {
 		if n == 3 {
 			continue // it is missing
 		}
 		l.tell(record.Attempt, event, "ep_bad", func(r *record.Record) {
-			r.Attempt, r.Outcome, r.Class, r.Decision, r.StartedAt, r.DurationUS = n, "timeout", "retryable", "retry", r.At, 400_000
+			r.Attempt, r.Outcome, r.Class, r.Decision, r.StartedAt, r.DurationUS = n, "timeout", "retryable", "retry", r.At,
+				400_000
 			r.Error, r.URL = "</td><script>alert(1)</script> \u202e & \"x\"", "https://b.example/<b>"
 		})
 	}
-	l.tell(record.DeliveryDeadLetter, event, "ep_bad", func(r *record.Record) { r.Reason, r.Attempts, r.EndpointRevision = "attempts_exhausted", 5, 9 })
+	l.tell(record.DeliveryDeadLetter, event, "ep_bad",
+		func(r *record.Record) { r.Reason, r.Attempts, r.EndpointRevision = "attempts_exhausted", 5, 9 })
 	l.tell(record.Escalation, event, "ep_bad", func(r *record.Record) {
 		r.Outcome, r.Channel, r.EscalationPolicy, r.Step, r.Action = "delivered", "pager", "night", 1, "trigger"
 	})
-	l.tell(record.Escalation, event, "ep_bad", func(r *record.Record) { r.Outcome, r.Action, r.Actor = "handed_over", "handed_over", "watchdog" })
+	l.tell(record.Escalation, event, "ep_bad", func(r *record.Record) {
+		r.Outcome, r.Action, r.Actor = "handed_over",
+			"handed_over", "watchdog"
+	})
 	l.tell(record.EscalationAcked, event, "ep_bad", func(r *record.Record) { r.Actor = "bob" })
-	l.tell(record.ReplayRequested, event, "ep_bad", func(r *record.Record) { r.ReplayID, r.Actor, r.Reason = "rpl_1", "alice", "mended" })
+	l.tell(record.ReplayRequested, event, "ep_bad",
+		func(r *record.Record) { r.ReplayID, r.Actor, r.Reason = "rpl_1", "alice", "mended" })
 	l.tell(record.DeliveryOwed, event, "ep_bad", func(r *record.Record) { r.ReplayID = "rpl_1" })
-	l.tell(record.Attempt, event, "ep_bad", func(r *record.Record) { r.Attempt, r.Outcome, r.ReplayID, r.StartedAt = 6, "unknown", "rpl_1", r.At })
+	l.tell(record.Attempt, event, "ep_bad", func(r *record.Record) {
+		r.Attempt, r.Outcome, r.ReplayID, r.StartedAt = 6,
+			"unknown", "rpl_1", r.At
+	})
 }
 
 func subject(event string) evidence.Subject { return evidence.Subject{Tenant: "acme", EventID: event} }

@@ -89,7 +89,8 @@ func Page(w io.Writer, r *Report) error {
 }
 
 func pageOf(r *Report) *page {
-	p := &page{Event: r.Subject.EventID, Tenant: r.Subject.Tenant, Endpoint: r.Subject.EndpointID, Verdict: verdictOf(r), Problems: r.Problems, Contradictions: r.Contradictions,
+	p := &page{Event: r.Subject.EventID, Tenant: r.Subject.Tenant, Endpoint: r.Subject.EndpointID, Verdict: verdictOf(r),
+		Problems: r.Problems, Contradictions: r.Contradictions,
 		NotProven: r.NotProven, Digest: r.Digest, AxisY: axisY, TickY: axisY + 15}
 	for i := range r.Story.Event {
 		e := &r.Story.Event[i]
@@ -120,7 +121,8 @@ func pageOf(r *Report) *page {
 		p.Records = append(p.Records, recordView{f.Idx, string(f.Kind), f.Digest})
 	}
 	s := r.Statement
-	p.Exported = fmt.Sprintf("Exported by %s with %s on %s.", or(s.ExportedBy, "somebody"), or(s.Software, "some software"), or(stamp(s.ExportedAt), "a day that it does not say"))
+	p.Exported = fmt.Sprintf("Exported by %s with %s on %s.", or(s.ExportedBy, "somebody"),
+		or(s.Software, "some software"), or(stamp(s.ExportedAt), "a day that it does not say"))
 	p.Print = paper.Style(paper.Margins{Title: "Evidence of delivery", Made: prefixed("exported ", stampUTC(s.ExportedAt)),
 		Of: "file SHA-256 " + r.Digest + ", event " + p.Event})
 	return p
@@ -129,13 +131,18 @@ func pageOf(r *Report) *page {
 func verdictOf(r *Report) verdict {
 	switch {
 	case r.Proven && len(r.Contradictions) > 0:
-		return verdict{"bad", "Verified, and it contradicts itself", "The records on this page are as they were signed. They show different events under one id: see below."}
+		return verdict{"bad", "Verified, and it contradicts itself",
+			"The records on this page are as they were signed. They show different events under one id: see below."}
 	case r.Proven:
-		return verdict{"good", "Verified", fmt.Sprintf("Every record on this page was in the ledger %s when its checkpoint over %s was signed by the key %s, and none was changed since.", r.Origin, text.Count(int(r.Size), "record", "records"), r.SignedBy)}
+		return verdict{"good", "Verified", fmt.Sprintf("Every record on this page was in the ledger %s when its "+
+			"checkpoint over %s was signed by the key %s, and none was changed since.", r.Origin,
+			text.Count(int(r.Size), "record", "records"), r.SignedBy)}
 	case len(r.Problems) > 0:
-		return verdict{"bad", "Rejected", "The file that this page was made from was changed or is not what it says. Nothing on this page may be relied on."}
+		return verdict{"bad", "Rejected", "The file that this page was made from was changed or is not what it says. " +
+			"Nothing on this page may be relied on."}
 	}
-	return verdict{"warn", "Not verified", "This page was made without the ledger's key. It shows what the file says; whether the ledger signed for it was not checked."}
+	return verdict{"warn", "Not verified", "This page was made without the ledger's key. It shows what the file says; " +
+		"whether the ledger signed for it was not checked."}
 }
 
 func eventItems(e *Fact) []item {
@@ -154,7 +161,8 @@ func eventItems(e *Fact) []item {
 }
 
 func checkpointItems(r *Report) []item {
-	items := []item{{Name: "Ledger", Value: r.Origin}, {Name: "Checkpoint", Value: "over " + text.Count(int(r.Size), "record", "records")}, {Name: "Root", Value: r.Root, Mono: true}}
+	items := []item{{Name: "Ledger", Value: r.Origin}, {Name: "Checkpoint",
+		Value: "over " + text.Count(int(r.Size), "record", "records")}, {Name: "Root", Value: r.Root, Mono: true}}
 	if r.SignedBy != "" {
 		items = append(items, item{"Signed by", r.SignedBy, true})
 	}
@@ -177,8 +185,10 @@ func checkpointItems(r *Report) []item {
 }
 
 func deliveryOf(d *Delivery, n int) deliveryView {
-	v := deliveryView{Anchor: "d" + strconv.Itoa(n+1), Endpoint: d.EndpointID, State: strings.ReplaceAll(d.State, "_", " "), Class: stateClass(d.State),
-		Reason: d.Reason, DeliverBy: stampUTC(d.DeliverBy), URL: d.URL, Made: len(d.Attempts), Chart: chartOf(d, "c"+strconv.Itoa(n+1))}
+	v := deliveryView{Anchor: "d" + strconv.Itoa(n+1), Endpoint: d.EndpointID,
+		State: strings.ReplaceAll(d.State, "_", " "), Class: stateClass(d.State),
+		Reason: d.Reason, DeliverBy: stampUTC(d.DeliverBy), URL: d.URL, Made: len(d.Attempts),
+		Chart: chartOf(d, "c"+strconv.Itoa(n+1))}
 	if len(d.Owed) > 0 {
 		v.Owed = stamp(d.Owed[0].At)
 	}
@@ -210,7 +220,8 @@ func stateClass(state string) string {
 }
 
 func attemptOf(a *Fact) attemptView {
-	v := attemptView{Number: a.Attempt, Started: stamp(a.When()), Took: took(a.DurationUS), Outcome: a.Outcome, Class: attemptClass(a), Decision: a.Decision,
+	v := attemptView{Number: a.Attempt, Started: stamp(a.When()), Took: took(a.DurationUS), Outcome: a.Outcome,
+		Class: attemptClass(a), Decision: a.Decision,
 		Next: stamp(a.NextAttemptAt), Idx: a.Idx, Status: "none"}
 	if a.Status > 0 {
 		v.Status = strconv.Itoa(a.Status)
@@ -221,11 +232,15 @@ func attemptOf(a *Fact) attemptView {
 		}
 	}
 	if a.PayloadDigest != "" {
-		more("Body "+signedAndSent(a)+":", fmt.Sprintf("%s, SHA-256 %s", text.Count(a.PayloadBytes, "byte", "bytes"), a.PayloadDigest), true)
-		more("Signed:", strings.Trim(fmt.Sprintf("%s with %s", or(a.SignatureScheme, "no scheme on record"), or(strings.Join(a.KeyIDs, ", "), "no key on record")), " "), false)
+		more("Body "+signedAndSent(a)+":", fmt.Sprintf("%s, SHA-256 %s", text.Count(a.PayloadBytes, "byte", "bytes"),
+			a.PayloadDigest), true)
+		more("Signed:", strings.Trim(fmt.Sprintf("%s with %s", or(a.SignatureScheme, "no scheme on record"),
+			or(strings.Join(a.KeyIDs, ", "), "no key on record")), " "), false)
 	}
 	to := []string{}
-	for _, s := range []string{a.URL, prefixed("at ", a.RemoteAddr), prefixed("HTTP/", strings.TrimPrefix(a.HTTPVersion, "HTTP/")), a.TLSVersion, prefixed("revision ", number(a.EndpointRevision)), prefixed("replay ", a.ReplayID)} {
+	for _, s := range []string{a.URL, prefixed("at ", a.RemoteAddr), prefixed("HTTP/",
+		strings.TrimPrefix(a.HTTPVersion, "HTTP/")), a.TLSVersion, prefixed("revision ", number(a.EndpointRevision)),
+		prefixed("replay ", a.ReplayID)} {
 		if s != "" {
 			to = append(to, s)
 		}
@@ -285,7 +300,8 @@ func detailed(f *Fact) []string {
 }
 
 func settings(f *Fact) []string {
-	out := []string{f.URL, prefixed("types: ", strings.Join(f.EventTypes, ", ")), prefixed("signed by "+f.SignatureScheme+" with keys: ", strings.Join(f.KeyIDs, ", "))}
+	out := []string{f.URL, prefixed("types: ", strings.Join(f.EventTypes, ", ")),
+		prefixed("signed by "+f.SignatureScheme+" with keys: ", strings.Join(f.KeyIDs, ", "))}
 	for _, k := range slices.Sorted(maps.Keys(f.Settings)) {
 		out = append(out, k+": "+f.Settings[k])
 	}

@@ -170,7 +170,8 @@ func (s *Story) Gaps() []string {
 		out = append(out, "How the event came in: no record of that is in this file.")
 	}
 	for _, id := range s.lacking() {
-		out = append(out, fmt.Sprintf("What became of the delivery to %s: the event is owed to it, and no record of it is in this file.", id))
+		out = append(out, fmt.Sprintf("What became of the delivery to %s: the event is owed to it, and no record of it is "+
+			"in this file.", id))
 	}
 	for i := range s.Deliveries {
 		out = append(out, s.Deliveries[i].gaps()...)
@@ -214,11 +215,13 @@ func (d *Delivery) gaps() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if len(d.Missing) > 0 {
-		say("What became of %s to %s: it was made, and no record of it is in this file.", numbers("attempt", d.Missing), d.EndpointID)
+		say("What became of %s to %s: it was made, and no record of it is in this file.", numbers("attempt", d.Missing),
+			d.EndpointID)
 	}
 	for _, a := range d.Attempts {
 		if a.Outcome == string(outcome.Unknown) {
-			say("How attempt %d to %s ended: the process died during it, and the receiver may or may not have the request.", a.Attempt, d.EndpointID)
+			say("How attempt %d to %s ended: the process died during it, and the receiver may or may not have the request.",
+				a.Attempt, d.EndpointID)
 		}
 	}
 	if len(d.Owed) == 0 {
@@ -228,7 +231,8 @@ func (d *Delivery) gaps() []string {
 		say("How %s was set at %s: no record of that is in this file.", d.EndpointID, numbers("revision", d.Unset))
 	}
 	for _, e := range d.Ends {
-		told := slices.ContainsFunc(d.Escalations, func(x Fact) bool { return x.ReplayID == e.ReplayID && x.Outcome == "delivered" })
+		told := slices.ContainsFunc(d.Escalations,
+			func(x Fact) bool { return x.ReplayID == e.ReplayID && x.Outcome == "delivered" })
 		if e.Kind == record.DeliveryDeadLetter && !told {
 			say("That anybody was told of the dead letter of %s: no record of that is in this file.", d.EndpointID)
 		}
@@ -267,7 +271,8 @@ func (f *Fact) Title() string {
 	case record.EventRejected:
 		return "rejected: " + reasoned(f.Reason, f.Detail)
 	case record.EventEndpoints:
-		return fmt.Sprintf("lists %d of the %s that it is owed to", len(f.EndpointIDs), text.Count(f.Endpoints, "endpoint", "endpoints"))
+		return fmt.Sprintf("lists %d of the %s that it is owed to", len(f.EndpointIDs),
+			text.Count(f.Endpoints, "endpoint", "endpoints"))
 	case record.DeliveryOwed:
 		return "owed" + prefixed(" by replay ", f.ReplayID)
 	case record.Attempt:

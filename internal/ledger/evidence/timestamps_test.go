@@ -30,7 +30,8 @@ func newAuthority(t *testing.T, usage ...x509.ExtKeyUsage) *authority {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "tsa"}, NotBefore: noon.AddDate(-10, 0, 0), NotAfter: noon.AddDate(100, 0, 0),
+	c := &x509.Certificate{SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "tsa"},
+		NotBefore: noon.AddDate(-10, 0, 0), NotAfter: noon.AddDate(100, 0, 0),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: usage}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	if err != nil {
@@ -45,8 +46,9 @@ func newAuthority(t *testing.T, usage ...x509.ExtKeyUsage) *authority {
 func (a *authority) stamp(t *testing.T, note string) evidence.Timestamp {
 	t.Helper()
 	digest := sha256.Sum256([]byte(note))
-	ts := timestamp.Timestamp{HashAlgorithm: crypto.SHA256, HashedMessage: digest[:], Time: noon.Add(time.Minute), SerialNumber: big.NewInt(1),
-		Policy: []int{1, 2, 3}, AddTSACertificate: true}
+	ts := timestamp.Timestamp{HashAlgorithm: crypto.SHA256, HashedMessage: digest[:], Time: noon.Add(time.Minute),
+		SerialNumber: big.NewInt(1),
+		Policy:       []int{1, 2, 3}, AddTSACertificate: true}
 	response, err := ts.CreateResponseWithOpts(a.cert, a.key, crypto.SHA256)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +69,8 @@ func (a *authority) roots() *x509.CertPool {
 func TestATimeStampVouchesForTheCheckpointsTime(t *testing.T) {
 	l := newLog(t)
 	l.tellSmall("e1")
-	tsa, foreign, web := newAuthority(t, x509.ExtKeyUsageTimeStamping), newAuthority(t, x509.ExtKeyUsageTimeStamping), newAuthority(t, x509.ExtKeyUsageServerAuth)
+	tsa, foreign, web := newAuthority(t, x509.ExtKeyUsageTimeStamping), newAuthority(t, x509.ExtKeyUsageTimeStamping),
+		newAuthority(t, x509.ExtKeyUsageServerAuth)
 	file := func(tokens ...evidence.Timestamp) []byte {
 		f := l.file(subject("e1"))
 		f.Checkpoint.Timestamps = tokens
@@ -78,7 +81,8 @@ func TestATimeStampVouchesForTheCheckpointsTime(t *testing.T) {
 		return evidence.Verify(b, evidence.Options{Keys: []evidence.Key{l.key}, Roots: roots})
 	}
 	r := verify(file(good), tsa.roots())
-	if !r.Proven || !strings.Contains(r.Claims[1].Text, "existed at 2026-11-02 12:01:00.000 UTC") || strings.Contains(strings.Join(r.NotProven, ""), "When the checkpoint was signed") {
+	if !r.Proven || !strings.Contains(r.Claims[1].Text, "existed at 2026-11-02 12:01:00.000 UTC") ||
+		strings.Contains(strings.Join(r.NotProven, ""), "When the checkpoint was signed") {
 		t.Errorf("%+v %q %q", r.Claims, r.NotProven, r.Problems)
 	}
 	r = verify(file(good), nil)
@@ -93,12 +97,13 @@ func TestATimeStampVouchesForTheCheckpointsTime(t *testing.T) {
 		roots *x509.CertPool
 		want  string
 	}{
-		"another authority":        {file(good), foreign.roots(), "no authority that the given roots vouch for"},
-		"none":                     {file(), tsa.roots(), "no authority that the given roots vouch for"},
-		"a certificate for others": {file(web.stamp(t, l.note(5, false))), web.roots(), "no authority that the given roots vouch for"},
-		"of another checkpoint":    {file(tsa.stamp(t, l.note(4, false))), nil, "about something else"},
-		"broken":                   {file(broken), nil, "signature does not fit"},
-		"no token":                 {file(evidence.Timestamp{Authority: "x", Token: []byte("hello")}), nil, "cannot be read"},
+		"another authority": {file(good), foreign.roots(), "no authority that the given roots vouch for"},
+		"none":              {file(), tsa.roots(), "no authority that the given roots vouch for"},
+		"a certificate for others": {file(web.stamp(t, l.note(5, false))), web.roots(),
+			"no authority that the given roots vouch for"},
+		"of another checkpoint": {file(tsa.stamp(t, l.note(4, false))), nil, "about something else"},
+		"broken":                {file(broken), nil, "signature does not fit"},
+		"no token":              {file(evidence.Timestamp{Authority: "x", Token: []byte("hello")}), nil, "cannot be read"},
 	} {
 		if r := verify(c.file, c.roots); r.Proven || !strings.Contains(strings.Join(r.Problems, "\n"), c.want) {
 			t.Errorf("%s: proven %v, %q, want %q", name, r.Proven, r.Problems, c.want)

@@ -87,7 +87,8 @@ func (r *Report) wrong(format string, args ...any) {
 // Verify checks everything there is to check in a file, and says what it
 // proves. It reads nothing but its arguments.
 func Verify(b []byte, o Options) *Report {
-	r := &Report{Problems: []string{}, Contradictions: []string{}, Claims: []Claim{}, NotProven: []string{}, Witnessed: []Witness{}, Stamps: []Stamp{}, Digest: hexDigest(b)}
+	r := &Report{Problems: []string{}, Contradictions: []string{}, Claims: []Claim{}, NotProven: []string{},
+		Witnessed: []Witness{}, Stamps: []Stamp{}, Digest: hexDigest(b)}
 	if err := Intact(b); err != nil {
 		r.wrong("%v", err)
 	}
@@ -143,7 +144,8 @@ func (r *Report) checkpoint(c *Checkpoint, o Options) (tree *checkpoint.Checkpoi
 
 // ledgerSignature finds a signature by one of the keys, and returns those that are
 // somebody else's.
-func (r *Report) ledgerSignature(text string, t checkpoint.Checkpoint, sigs []signature, keys []Key) (left []signature) {
+func (r *Report) ledgerSignature(text string, t checkpoint.Checkpoint, sigs []signature,
+	keys []Key) (left []signature) {
 	if len(keys) == 0 {
 		return sigs
 	}
@@ -236,7 +238,8 @@ func (r *Report) records(f *File, tree checkpoint.Checkpoint) {
 		x := &r.Facts[i]
 		var ok bool
 		if x.Role, ok = want.Role(&x.Record); !ok {
-			r.wrong("record %d (%s %s) does not belong: it is not about event %s of tenant %s", x.Idx, x.Kind, x.ID, f.Subject.EventID, f.Subject.Tenant)
+			r.wrong("record %d (%s %s) does not belong: it is not about event %s of tenant %s", x.Idx, x.Kind, x.ID,
+				f.Subject.EventID, f.Subject.Tenant)
 		}
 	}
 	if len(own) == 0 && len(f.Records) > 0 {
@@ -251,7 +254,8 @@ func Included(tree checkpoint.Checkpoint, x *Record) error {
 	}
 	leaf := merkle.LeafHash(x.Epoch, x.Seq, x.Body)
 	if tlog.CheckRecord(x.Proof, int64(tree.Size), tree.Root, int64(x.Idx), leaf) != nil {
-		return fmt.Errorf("its bytes, place and proof do not lead to the checkpoint's root: one of them was changed, or it is not in the ledger")
+		return fmt.Errorf("its bytes, place and proof do not lead to the checkpoint's root: one of them was changed, or " +
+			"it is not in the ledger")
 	}
 	return nil
 }

@@ -104,7 +104,8 @@ func TestRootsAndProofsHoldAtEverySizeAroundTheEdgesOfTiles(t *testing.T) {
 		}
 	}
 	full.read = 0
-	if _, err := merkle.NewReader(context.Background(), full).ProveRecord(most, 100); err != nil || full.read >= merkle.TileWidth {
+	if _, err := merkle.NewReader(context.Background(), full).ProveRecord(most, 100); err != nil ||
+		full.read >= merkle.TileWidth {
 		t.Errorf("a proof read %d leaves, want less than a tile's: %v", full.read, err)
 	}
 }

@@ -11,7 +11,8 @@ import (
 func DeployXML(database string) string {
 	var users []User
 	for _, r := range All() {
-		users = append(users, User{Role: r, PasswordEnv: "CLICKHOUSE_" + strings.ToUpper(r.Name) + "_PASSWORD", Networks: Anywhere()})
+		users = append(users, User{Role: r, PasswordEnv: "CLICKHOUSE_" + strings.ToUpper(r.Name) + "_PASSWORD",
+			Networks: Anywhere()})
 	}
 	text := UsersXML(database, users)
 	text = strings.Replace(text, "  <users>\n", `  <users>

@@ -68,7 +68,8 @@ func UsersXML(database string, users []User) string {
 		for _, n := range u.Networks {
 			fmt.Fprintf(&b, "<ip>%s</ip>", n)
 		}
-		fmt.Fprintf(&b, "</networks>\n      <profile>waybill_%s</profile>\n      <quota>default</quota>\n      <grants>\n", u.name())
+		fmt.Fprintf(&b, "</networks>\n      <profile>waybill_%s</profile>\n      <quota>default</quota>\n      <grants>\n",
+			u.name())
 		for _, g := range append(u.Statements(database, ""), u.More...) {
 			fmt.Fprintf(&b, "        <query>%s</query>\n", g)
 		}
@@ -106,7 +107,8 @@ func SQL(database string) string {
 				fmt.Fprintf(&b, "    %s = %s MIN %s MAX %s%s\n", l.Setting, value, l.Min, l.Max, sep)
 			}
 		}
-		fmt.Fprintf(&b, "CREATE USER IF NOT EXISTS %[1]s IDENTIFIED WITH sha256_password BY '{%[1]s password}' SETTINGS PROFILE 'waybill_%[1]s';\n", r.Name)
+		fmt.Fprintf(&b, "CREATE USER IF NOT EXISTS %[1]s IDENTIFIED WITH sha256_password BY '{%[1]s password}' SETTINGS "+
+			"PROFILE 'waybill_%[1]s';\n", r.Name)
 		fmt.Fprintf(&b, "ALTER USER %[1]s SETTINGS PROFILE 'waybill_%[1]s';\n", r.Name)
 		for _, g := range r.Statements(database, r.Name) {
 			b.WriteString(g + ";\n")

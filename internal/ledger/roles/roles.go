@@ -46,8 +46,10 @@ type Limit struct {
 // views that a migration replaces. They are named one by one: whoever may drop
 // a view of any name may put one in the place of the table of records.
 func views() []string {
-	return []string{"events", "attempts", "deliveries", "escalations", "dead_letters", "replays", "endpoint_history", "completeness",
-		"audit_attempts", "audit_duplicates", "audit_failures", "audit_integrity", "audit_controls", "audit_changes", "audit_completeness"}
+	return []string{"events", "attempts", "deliveries", "escalations", "dead_letters", "replays", "endpoint_history",
+		"completeness",
+		"audit_attempts", "audit_duplicates", "audit_failures", "audit_integrity", "audit_controls", "audit_changes",
+		"audit_completeness"}
 }
 
 // sinkTables are those that the sink adds rows to.
@@ -58,20 +60,28 @@ func sinkTables() []string {
 // auditTables are what an auditor sees of ClickHouse itself: who asked what, who
 // may do what, and whether something was changed or is about to be.
 func auditTables() []string {
-	return []string{"query_log", "session_log", "part_log", "mutations", "parts", "detached_parts", "tables", "columns", "databases",
-		"users", "roles", "grants", "role_grants", "row_policies", "settings_profiles", "settings_profile_elements", "quotas", "processes",
+	return []string{"query_log", "session_log", "part_log", "mutations", "parts", "detached_parts", "tables", "columns",
+		"databases",
+		"users", "roles", "grants", "role_grants", "row_policies", "settings_profiles", "settings_profile_elements", "quotas",
+		"processes",
 		"settings", "server_settings", "merge_tree_settings", "backups", "disks", "errors"}
 }
 
 // All roles.
 func All() []Role {
 	return []Role{
-		{Name: Migrator, Purpose: "makes and changes the schema: waybill ledger migrate", Grants: migrator(), Limits: logged()},
-		{Name: Sink, Purpose: "the ledger sink: adds records, and can change, delete, detach or drop nothing", Grants: sink(), Limits: logged()},
-		{Name: Analyst, Purpose: "people and programs that read the ledger, within limits", Grants: analyst(), Limits: reader("60", "2000000000", "1000000", "1000000000")},
-		{Name: Auditor, Purpose: "reads the ledger, and what ClickHouse knows about who did what", Grants: auditor(), Limits: reader("7200", "8000000000", "", "")},
-		{Name: Custodian, Purpose: "drops months whose retention is over: waybill ledger retire", Grants: []string{"SELECT ON %[1]s.*", "ALTER DELETE ON %[1]s.records"}, Limits: custodian()},
-		{Name: Backup, Purpose: "copies the ledger away: waybill ledger backup", Grants: []string{"BACKUP, SELECT ON %[1]s.*"}, Limits: logged()},
+		{Name: Migrator, Purpose: "makes and changes the schema: waybill ledger migrate", Grants: migrator(),
+			Limits: logged()},
+		{Name: Sink, Purpose: "the ledger sink: adds records, and can change, delete, detach or drop nothing", Grants: sink(),
+			Limits: logged()},
+		{Name: Analyst, Purpose: "people and programs that read the ledger, within limits", Grants: analyst(),
+			Limits: reader("60", "2000000000", "1000000", "1000000000")},
+		{Name: Auditor, Purpose: "reads the ledger, and what ClickHouse knows about who did what", Grants: auditor(),
+			Limits: reader("7200", "8000000000", "", "")},
+		{Name: Custodian, Purpose: "drops months whose retention is over: waybill ledger retire",
+			Grants: []string{"SELECT ON %[1]s.*", "ALTER DELETE ON %[1]s.records"}, Limits: custodian()},
+		{Name: Backup, Purpose: "copies the ledger away: waybill ledger backup",
+			Grants: []string{"BACKUP, SELECT ON %[1]s.*"}, Limits: logged()},
 	}
 }
 
@@ -105,8 +115,10 @@ func Names() string {
 }
 
 func migrator() []string {
-	grants := []string{"CREATE DATABASE, CREATE TABLE, CREATE VIEW, SELECT ON %[1]s.*", "INSERT ON %[1]s.schema_versions", "TABLE ENGINE ON MergeTree",
-		"ALTER ADD COLUMN, ALTER COMMENT COLUMN, ALTER MODIFY COMMENT, ALTER ADD INDEX ON %[1]s.*", "INSERT, DROP TABLE ON %[1]s._tmp_replace_*"}
+	grants := []string{"CREATE DATABASE, CREATE TABLE, CREATE VIEW, SELECT ON %[1]s.*", "INSERT ON %[1]s.schema_versions",
+		"TABLE ENGINE ON MergeTree",
+		"ALTER ADD COLUMN, ALTER COMMENT COLUMN, ALTER MODIFY COMMENT, ALTER ADD INDEX ON %[1]s.*",
+		"INSERT, DROP TABLE ON %[1]s._tmp_replace_*"}
 	for _, v := range views() {
 		// A view is replaced by making it under a temporary name and exchanging the two,
 		// for which ClickHouse asks for INSERT too.
@@ -158,7 +170,8 @@ func reader(seconds, memory, rows, bytes string) []Limit {
 		Limit{Setting: "max_temporary_data_on_disk_size_for_user", Value: "10000000000"},
 		Limit{Setting: "result_overflow_mode", Value: "throw"})
 	if rows != "" {
-		limits = append(limits, Limit{Setting: "max_result_rows", Value: rows, Min: "1", Max: rows}, Limit{Setting: "max_result_bytes", Value: bytes, Min: "1", Max: bytes})
+		limits = append(limits, Limit{Setting: "max_result_rows", Value: rows, Min: "1", Max: rows},
+			Limit{Setting: "max_result_bytes", Value: bytes, Min: "1", Max: bytes})
 	}
 	return limits
 }

@@ -45,7 +45,8 @@ func deployWith(t *testing.T, users string, pass map[string]string) *deployment 
 	d.e = testkit.StartClickHouseWith(t, engine.Options{Dir: d.dir, User: owner, Password: d.pass[owner],
 		UsersXML: users, ConfigXML: roles.EngineXML(d.dir)})
 	d.makeDatabase()
-	d.must(owner, "INSERT INTO records (idx, id, at, tenant) VALUES (0, 'a', '2015-01-02 00:00:00', 't'), (1, 'b', '2015-01-03 00:00:00', 't')")
+	d.must(owner, "INSERT INTO records (idx, id, at, tenant) VALUES (0, 'a', '2015-01-02 00:00:00', 't'), (1, 'b', "+
+		"'2015-01-03 00:00:00', 't')")
 	return d
 }
 
@@ -59,7 +60,8 @@ func (d *deployment) makeDatabase() {
 // ask runs a statement as a user; "default" has no password.
 func (d *deployment) ask(user, statement string) (ok bool, answer string) {
 	d.t.Helper()
-	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, "http://"+d.e.HTTPAddr()+"/?database=waybill&wait_end_of_query=1", strings.NewReader(statement))
+	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost,
+		"http://"+d.e.HTTPAddr()+"/?database=waybill&wait_end_of_query=1", strings.NewReader(statement))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -97,7 +99,8 @@ func (d *deployment) refuse(user, statement string) {
 		d.t.Errorf("%s MAY: %s\n%s", user, statement, answer)
 		return
 	}
-	for _, why := range []string{"ACCESS_DENIED", "SETTING_CONSTRAINT_VIOLATION", "READONLY", "INTO_OUTFILE_NOT_ALLOWED", "ACCESS_STORAGE_READONLY", "SUPPORT_IS_DISABLED", "QUERY_IS_PROHIBITED"} {
+	for _, why := range []string{"ACCESS_DENIED", "SETTING_CONSTRAINT_VIOLATION", "READONLY", "INTO_OUTFILE_NOT_ALLOWED",
+		"ACCESS_STORAGE_READONLY", "SUPPORT_IS_DISABLED", "QUERY_IS_PROHIBITED"} {
 		if strings.Contains(answer, "("+why+")") {
 			return
 		}
@@ -173,7 +176,8 @@ func TestEachRoleCanDoItsWork(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	for _, user := range []string{"default", roles.Analyst, roles.Auditor} {
-		for _, view := range []string{"records", "events", "deliveries", "attempts", "dead_letters", "escalations", "replays", "endpoint_history", "completeness", "tiles", "checkpoints", "checkpoint_signatures", "schema_versions"} {
+		for _, view := range []string{"records", "events", "deliveries", "attempts", "dead_letters", "escalations", "replays",
+			"endpoint_history", "completeness", "tiles", "checkpoints", "checkpoint_signatures", "schema_versions"} {
 			d.must(user, "SELECT * FROM "+view)
 		}
 		d.must(user, "SELECT name FROM system.tables WHERE database = 'waybill'")
@@ -187,10 +191,12 @@ func TestEachRoleCanDoItsWork(t *testing.T) {
 	d.must(roles.Sink, "INSERT INTO records (idx, id, at) VALUES (2, 'c', '2016-01-01 00:00:00')")
 	d.must(roles.Sink, "INSERT INTO tiles (level, tile, hashes) VALUES (0, 0, '')")
 	d.must(owner, "SYSTEM FLUSH LOGS")
-	if got := d.must(roles.Auditor, "SELECT count() > 0 FROM system.query_log WHERE user = 'analyst' AND query LIKE '%dead_letters%'"); got != "1" {
+	if got := d.must(roles.Auditor, "SELECT count() > 0 FROM system.query_log WHERE user = 'analyst' AND query LIKE "+
+		"'%dead_letters%'"); got != "1" {
 		t.Error("the auditor does not see what the analyst asked")
 	}
-	for _, table := range []string{"users", "grants", "mutations", "parts", "detached_parts", "settings_profile_elements"} {
+	for _, table := range []string{"users", "grants", "mutations", "parts", "detached_parts",
+		"settings_profile_elements"} {
 		d.must(roles.Auditor, "SELECT * FROM system."+table)
 	}
 	d.must(roles.Backup, "BACKUP DATABASE waybill TO File('b')")
@@ -206,7 +212,8 @@ func TestTheMigratorMakesTheSchemaAndTheSinkUsesIt(t *testing.T) {
 	d := deploy(t)
 	d.must(owner, "DROP DATABASE waybill SYNC")
 	dsn := func(user string) string {
-		return fmt.Sprintf("clickhouse://%s:%s@%s/waybill", user, strings.ReplaceAll(d.pass[user], " ", "%20"), d.e.NativeAddr())
+		return fmt.Sprintf("clickhouse://%s:%s@%s/waybill", user, strings.ReplaceAll(d.pass[user], " ", "%20"),
+			d.e.NativeAddr())
 	}
 	_, err := ledger.Open(t.Context(), dsn(roles.Sink))
 	if err == nil || !strings.Contains(err.Error(), "waybill ledger migrate") {
@@ -221,7 +228,8 @@ func TestTheMigratorMakesTheSchemaAndTheSinkUsesIt(t *testing.T) {
 		d.must(owner, "TRUNCATE TABLE waybill.schema_versions SYNC")
 		d.must(owner, "INSERT INTO waybill.schema_versions (version, name) VALUES (1, 'x')")
 	}
-	if _, err := ledger.Open(t.Context(), dsn(roles.Sink)); err == nil || !strings.Contains(err.Error(), "has schema version 1") {
+	if _, err := ledger.Open(t.Context(), dsn(roles.Sink)); err == nil ||
+		!strings.Contains(err.Error(), "has schema version 1") {
 		t.Errorf("%v", err)
 	}
 	if err := mustOpen(t, dsn(roles.Migrator)).Close(); err != nil {
@@ -260,9 +268,12 @@ func TestLimitsCannotBeLifted(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	for _, user := range []string{"default", roles.Analyst} {
-		for _, s := range []string{"max_execution_time = 0", "max_execution_time = 61", "max_memory_usage = 0", "max_memory_usage = 99000000000", "max_memory_usage_for_user = 0",
-			"max_result_rows = 0", "max_result_rows = 1000001", "max_result_bytes = 0", "result_overflow_mode = 'break'", "timeout_overflow_mode = 'break'",
-			"max_untracked_memory = 9000000000", "max_concurrent_queries_for_user = 0", "max_temporary_data_on_disk_size_for_user = 0"} {
+		for _, s := range []string{"max_execution_time = 0", "max_execution_time = 61", "max_memory_usage = 0",
+			"max_memory_usage = 99000000000", "max_memory_usage_for_user = 0",
+			"max_result_rows = 0", "max_result_rows = 1000001", "max_result_bytes = 0", "result_overflow_mode = 'break'",
+			"timeout_overflow_mode = 'break'",
+			"max_untracked_memory = 9000000000", "max_concurrent_queries_for_user = 0",
+			"max_temporary_data_on_disk_size_for_user = 0"} {
 			d.refuse(user, "SELECT 1 SETTINGS "+s)
 			d.refuse(user, "SET "+s)
 		}
@@ -286,8 +297,9 @@ func TestPortsThatWereClosedAreOpenedAgain(t *testing.T) {
 	t.Parallel()
 	gone := make(chan error, 4)
 	d := &deployment{t: t, dir: t.TempDir(), pass: map[string]string{owner: "x"}}
-	d.e = testkit.StartClickHouseWith(t, engine.Options{Dir: d.dir, User: owner, Password: "x", UsersXML: roles.EmbeddedXML("waybill", d.pass),
-		OnExit: func(err error) { gone <- err }})
+	d.e = testkit.StartClickHouseWith(t, engine.Options{Dir: d.dir, User: owner, Password: "x",
+		UsersXML: roles.EmbeddedXML("waybill", d.pass),
+		OnExit:   func(err error) { gone <- err }})
 	d.makeDatabase()
 	d.must("default", "SYSTEM STOP LISTEN TCP")
 	<-gone
@@ -318,7 +330,8 @@ func TestAQueryReadsNoFileOfTheMachine(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o700), os.Symlink(secret, link)); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/etc/passwd", secret, link, "/proc/self/root/etc/passwd", fmt.Sprintf("/proc/%d/environ", os.Getpid()), fmt.Sprintf("/proc/%d/root%s", os.Getpid(), secret)} {
+	for _, path := range []string{"/etc/passwd", secret, link, "/proc/self/root/etc/passwd",
+		fmt.Sprintf("/proc/%d/environ", os.Getpid()), fmt.Sprintf("/proc/%d/root%s", os.Getpid(), secret)} {
 		for _, user := range []string{"default", roles.Analyst} {
 			if ok, answer := d.ask(user, "SELECT file('"+path+"')"); ok && !warned {
 				t.Errorf("%s reads %s: %.80s", user, path, answer)
@@ -329,7 +342,8 @@ func TestAQueryReadsNoFileOfTheMachine(t *testing.T) {
 
 func TestTheFilesForAServerAreThoseOfTheProgram(t *testing.T) {
 	dir := filepath.Join("..", "..", "..", "deploy", "clickhouse")
-	for name, want := range map[string]string{"roles.sql": roles.SQL(ledger.DefaultDatabase), "users.xml": roles.DeployXML(ledger.DefaultDatabase)} {
+	for name, want := range map[string]string{"roles.sql": roles.SQL(ledger.DefaultDatabase),
+		"users.xml": roles.DeployXML(ledger.DefaultDatabase)} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || string(got) != want {
 			t.Errorf("deploy/clickhouse/%s is not what the program says (%v); write it anew with: make docs", name, err)

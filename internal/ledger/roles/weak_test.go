@@ -12,7 +12,8 @@ import (
 func TestWeaknessesAreFoundAndAStrongDeploymentHasNone(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
-	u := url.URL{Scheme: "clickhouse", User: url.UserPassword(roles.Auditor, d.pass[roles.Auditor]), Host: d.e.NativeAddr(), Path: "/waybill"}
+	u := url.URL{Scheme: "clickhouse", User: url.UserPassword(roles.Auditor, d.pass[roles.Auditor]),
+		Host: d.e.NativeAddr(), Path: "/waybill"}
 	db, err := ledger.New(u.String())
 	if err != nil {
 		t.Fatal(err)
@@ -49,13 +50,16 @@ func TestWeaknessesAreFoundAndAStrongDeploymentHasNone(t *testing.T) {
 
 func TestUsersWithMoreRightsThanTheyNeedAreFound(t *testing.T) {
 	t.Parallel()
-	users := strings.Replace(roles.EmbeddedXML("waybill", map[string]string{roles.Auditor: "a"}), "<query>GRANT SYSTEM LISTEN ON *.*</query>",
+	users := strings.Replace(roles.EmbeddedXML("waybill", map[string]string{roles.Auditor: "a"}),
+		"<query>GRANT SYSTEM LISTEN ON *.*</query>",
 		"<query>GRANT SYSTEM LISTEN ON *.*</query><query>GRANT ALTER DELETE, DROP TABLE ON waybill.*</query>", 1)
 	d := deployWith(t, users, map[string]string{owner: "of the owner", roles.Auditor: "a"})
-	u := url.URL{Scheme: "clickhouse", User: url.UserPassword(roles.Auditor, "a"), Host: d.e.NativeAddr(), Path: "/waybill"}
+	u := url.URL{Scheme: "clickhouse", User: url.UserPassword(roles.Auditor, "a"), Host: d.e.NativeAddr(),
+		Path: "/waybill"}
 	db := mustNew(t, u.String())
 	found, err := db.Weaknesses(t.Context())
-	if err != nil || len(found) != 2 || found[0].Code != "ledger_rights_wide" || found[1].Code != "ledger_open_to_all" || !strings.Contains(found[0].Detail, "default may ALTER DELETE") {
+	if err != nil || len(found) != 2 || found[0].Code != "ledger_rights_wide" || found[1].Code != "ledger_open_to_all" ||
+		!strings.Contains(found[0].Detail, "default may ALTER DELETE") {
 		t.Errorf("%+v %v", found, err)
 	}
 }

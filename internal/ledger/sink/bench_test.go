@@ -92,7 +92,8 @@ func (h *harness) diskOfLog() uint64 {
 			h.t.Fatal(err)
 		}
 	}
-	row := h.conn.QueryRow(context.Background(), "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase() AND table IN ('tiles', 'checkpoints', 'checkpoint_signatures')")
+	row := h.conn.QueryRow(context.Background(), "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND "+
+		"database = currentDatabase() AND table IN ('tiles', 'checkpoints', 'checkpoint_signatures')")
 	if err := row.Scan(&size); err != nil {
 		h.t.Fatal(err)
 	}

@@ -23,7 +23,8 @@ func TestATailThatWasDeletedInPlaceComesBack(t *testing.T) {
 		"by mutation":    {"ALTER TABLE records DELETE WHERE idx >= 300 SETTINGS mutations_sync = 2"},
 		"within a batch": {"DELETE FROM records WHERE idx >= 333 SETTINGS lightweight_deletes_sync = 2"},
 		"all":            {"ALTER TABLE records DELETE WHERE 1 SETTINGS mutations_sync = 2"},
-		"with its tiles": {"ALTER TABLE records DELETE WHERE idx >= 300 SETTINGS mutations_sync = 2", "ALTER TABLE tiles DELETE WHERE tile >= 1 OR level > 0 SETTINGS mutations_sync = 2"},
+		"with its tiles": {"ALTER TABLE records DELETE WHERE idx >= 300 SETTINGS mutations_sync = 2",
+			"ALTER TABLE tiles DELETE WHERE tile >= 1 OR level > 0 SETTINGS mutations_sync = 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +165,8 @@ func (h *harness) verifyGood() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	report, err := verify.Run(ctx, &ledger.Verified{DB: h.db()}, verify.Options{Now: time.Now(), Keys: []note.Verifier{key}, Outside: published, Stream: &outside.Ledger{JS: h.js}})
+	report, err := verify.Run(ctx, &ledger.Verified{DB: h.db()},
+		verify.Options{Now: time.Now(), Keys: []note.Verifier{key}, Outside: published, Stream: &outside.Ledger{JS: h.js}})
 	if err != nil {
 		h.t.Fatal(err)
 	}

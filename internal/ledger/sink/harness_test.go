@@ -62,7 +62,8 @@ func newHarnessOn(t testing.TB, dsn string) *harness {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	h := &harness{t: t, nats: n, js: n.JetStream(), dsn: dsn, conn: conn, log: &syncBuffer{}, rnd: rand.New(rand.NewPCG(1, 2))}
+	h := &harness{t: t, nats: n, js: n.JetStream(), dsn: dsn, conn: conn, log: &syncBuffer{},
+		rnd: rand.New(rand.NewPCG(1, 2))}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("log:\n%s", h.log)
@@ -92,7 +93,8 @@ func (b *syncBuffer) String() string {
 func (h *harness) attempt(at time.Time) record.Record {
 	return record.Record{
 		ID: ids.New(ids.Attempt, at), Kind: record.Attempt, At: at, Tenant: "default",
-		EventID: ids.New(ids.Event, at), EndpointID: fmt.Sprintf("ep_%026d", h.rnd.IntN(100)), EventType: "order.paid", Attempt: 1,
+		EventID: ids.New(ids.Event, at), EndpointID: fmt.Sprintf("ep_%026d", h.rnd.IntN(100)), EventType: "order.paid",
+		Attempt:   1,
 		StartedAt: at.Add(-90 * time.Millisecond), DurationUS: int64(h.rnd.IntN(90_000)), ConnectUS: 812, FirstByteUS: 71_000,
 		Status: 200, Outcome: "delivered", Class: "delivered", Decision: "delivered", URL: "https://hooks.example.com/in",
 		RemoteAddr: "203.0.113.7:443", HTTPVersion: "HTTP/2.0", TLSVersion: "1.3",
@@ -175,7 +177,8 @@ type running struct {
 // start runs a sink over a ledger that faults are put into.
 func (h *harness) start(f *faulty, change func(*sink.Options)) *running {
 	h.t.Helper()
-	o := sink.Options{NATS: h.nats.Connect(), Ledger: f, BatchAge: 20 * time.Millisecond, Log: zerolog.New(h.log).Level(zerolog.InfoLevel)}
+	o := sink.Options{NATS: h.nats.Connect(), Ledger: f, BatchAge: 20 * time.Millisecond,
+		Log: zerolog.New(h.log).Level(zerolog.InfoLevel)}
 	if change != nil {
 		change(&o)
 	}

@@ -23,8 +23,10 @@ type lag struct {
 
 func newLag(s *Sink) *lag {
 	return &lag{s,
-		prometheus.NewDesc("waybill_ledger_sink_lag_records", "Records in LEDGER that are not in ClickHouse. Absent where this sink has never written.", nil, nil),
-		prometheus.NewDesc("waybill_ledger_sink_lag_seconds", "Age of the oldest record in LEDGER that is not in ClickHouse; 0 when all are. Absent where this sink has never written.", nil, nil)}
+		prometheus.NewDesc("waybill_ledger_sink_lag_records",
+			"Records in LEDGER that are not in ClickHouse. Absent where this sink has never written.", nil, nil),
+		prometheus.NewDesc("waybill_ledger_sink_lag_seconds", "Age of the oldest record in LEDGER that is not in "+
+			"ClickHouse; 0 when all are. Absent where this sink has never written.", nil, nil)}
 }
 
 // Describe implements prometheus.Collector.

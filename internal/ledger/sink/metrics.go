@@ -19,23 +19,27 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "waybill", Subsystem: "ledger_sink", Name: name, Help: help})
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "waybill", Subsystem: "ledger_sink", Name: name,
+			Help: help})
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "waybill", Subsystem: "ledger_sink", Name: name, Help: help})
+		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "waybill", Subsystem: "ledger_sink", Name: name,
+			Help: help})
 	}
 	m := &metrics{
 		stored:     counter("records_stored_total", "Records inserted into ClickHouse by this process."),
 		duplicates: counter("records_known_total", "Records that came again and were in ClickHouse already."),
 		invalid:    counter("records_invalid_total", "Messages in LEDGER that are no records; stored as kind invalid."),
-		newer:      counter("records_newer_total", "Records of a newer format, stored as far as this version understands them."),
-		gaps:       counter("gaps_total", "Gaps found in the sequence of LEDGER."),
-		missing:    counter("gap_messages_total", "Messages missing in those gaps."),
-		trimmed:    counter("trims_total", "Times that LEDGER was trimmed behind what ClickHouse has."),
+		newer: counter("records_newer_total",
+			"Records of a newer format, stored as far as this version understands them."),
+		gaps:    counter("gaps_total", "Gaps found in the sequence of LEDGER."),
+		missing: counter("gap_messages_total", "Messages missing in those gaps."),
+		trimmed: counter("trims_total", "Times that LEDGER was trimmed behind what ClickHouse has."),
 		sessions: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "waybill", Subsystem: "ledger_sink",
 			Name: "interruptions_total", Help: "Times that writing was interrupted, by cause."}, []string{"cause"}),
 		inserts: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "waybill", Subsystem: "ledger_sink",
-			Name: "insert_duration_seconds", Help: "Time of one insert, its reading back included.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)}),
+			Name: "insert_duration_seconds", Help: "Time of one insert, its reading back included.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)}),
 		writing:  gauge("writing", "1 while this process writes, 0 while it waits."),
 		position: gauge("stream_sequence", "Sequence in LEDGER of the last record in ClickHouse."),
 	}

@@ -74,7 +74,8 @@ func (s *Sink) open(ctx context.Context, stored ledger.Position, at start, known
 	if again.epoch != at.epoch || again.seq != at.seq {
 		return nil, fmt.Errorf("%w: it changed while it was opened", errReading)
 	}
-	messages, err := c.Messages(jetstream.PullMaxMessagesWithBytesLimit(max(s.o.BatchRecords, 2), max(pullBytes, 2*int(s.o.NATS.MaxPayload()))),
+	messages, err := c.Messages(jetstream.PullMaxMessagesWithBytesLimit(max(s.o.BatchRecords, 2),
+		max(pullBytes, 2*int(s.o.NATS.MaxPayload()))),
 		jetstream.PullExpiry(4*heartbeat), jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errReading, err)
@@ -177,7 +178,8 @@ func (r *reader) take(ctx context.Context, b *batch, m jetstream.Msg) error {
 		return fmt.Errorf("%w: %w", errReading, err)
 	}
 	if meta.Sequence.Consumer != r.expectedRead {
-		return fmt.Errorf("%w: message %d came where %d was due; some were lost on the way", errReading, meta.Sequence.Consumer, r.expectedRead)
+		return fmt.Errorf("%w: message %d came where %d was due; some were lost on the way", errReading,
+			meta.Sequence.Consumer, r.expectedRead)
 	}
 	r.expectedRead++
 	seq := meta.Sequence.Stream

@@ -78,7 +78,8 @@ func TestWhatNeitherBackupNorStreamHasIsAGapOnRecord(t *testing.T) {
 			r.waitStored(stored + 1) // and the gap
 			r.end()
 			var gaps string
-			if err := h.conn.QueryRow(t.Context(), "SELECT arrayStringConcat(groupArray(concat(toString(gap_from), '-', toString(gap_to)))) FROM waybill.records WHERE kind = 'ledger.gap'").Scan(&gaps); err != nil {
+			if err := h.conn.QueryRow(t.Context(), "SELECT arrayStringConcat(groupArray(concat(toString(gap_from), '-', "+
+				"toString(gap_to)))) FROM waybill.records WHERE kind = 'ledger.gap'").Scan(&gaps); err != nil {
 				t.Fatal(err)
 			}
 			if want := fmt.Sprintf("%d-300", first); gaps != want {

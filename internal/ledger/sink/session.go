@@ -159,7 +159,8 @@ func (s *Sink) flush(ctx context.Context, l *lease.Lease, at ledger.Position, b 
 // insert stores rows, which begin at at.Next, and reads back that the ledger
 // ends with them. Until it did, nothing of them counts as stored: an insert can
 // land though it failed, and be dropped for its token though it succeeded.
-func (s *Sink) insert(ctx context.Context, l *lease.Lease, at ledger.Position, rows []ledger.Row) (ledger.Position, error) {
+func (s *Sink) insert(ctx context.Context, l *lease.Lease, at ledger.Position, rows []ledger.Row) (ledger.Position,
+	error) {
 	if !l.Valid() {
 		return at, lease.ErrLost
 	}
@@ -174,7 +175,8 @@ func (s *Sink) insert(ctx context.Context, l *lease.Lease, at ledger.Position, r
 		return at, err
 	}
 	last := rows[len(rows)-1]
-	want := ledger.Position{Next: last.Idx + 1, StreamSeq: last.StreamSeq, StreamEpoch: last.StreamEpoch, ID: last.Record.ID}
+	want := ledger.Position{Next: last.Idx + 1, StreamSeq: last.StreamSeq, StreamEpoch: last.StreamEpoch,
+		ID: last.Record.ID}
 	if got != want {
 		return at, overtaken(got, want)
 	}

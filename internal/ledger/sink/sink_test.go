@@ -64,7 +64,8 @@ func TestWhatIsNoRecordIsKeptAsItCameAndStopsNothing(t *testing.T) {
 	h := newHarness(t)
 	h.publish(3)
 	future := `{"v":2,"id":"from-the-future","kind":"attempt","at":"2026-11-02T00:00:00Z","tenant":"acme","status":204,"new_field":1}`
-	bodies := []string{"", "{", "null", "\xff\xfe\x00 no UTF-8", `{"v":1,"id":"no kind"}`, `{"v":1,"id":"x","kind":"attempt","at":"not a date","tenant":"t"}`, future}
+	bodies := []string{"", "{", "null", "\xff\xfe\x00 no UTF-8", `{"v":1,"id":"no kind"}`,
+		`{"v":1,"id":"x","kind":"attempt","at":"not a date","tenant":"t"}`, future}
 	for _, body := range bodies {
 		m := nats.NewMsg("ledger.attempt.acme")
 		m.Data = []byte(body)
@@ -75,7 +76,8 @@ func TestWhatIsNoRecordIsKeptAsItCameAndStopsNothing(t *testing.T) {
 	r.waitStored(6 + len(bodies))
 	r.end()
 
-	rows, err := h.conn.Query(context.Background(), "SELECT body, kind, id, tenant, reason, status FROM records WHERE idx >= 3 AND idx < 10 ORDER BY idx")
+	rows, err := h.conn.Query(context.Background(), "SELECT body, kind, id, tenant, reason, status FROM records WHERE "+
+		"idx >= 3 AND idx < 10 ORDER BY idx")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,7 +140,8 @@ func (h *harness) restore(n uint64) {
 	var rows []ledger.Row
 	err = from.Bodies(ctx, 0, n, func(b ledger.Body) error {
 		r, err := record.Decode(b.Body)
-		rows = append(rows, ledger.Row{Idx: b.Idx, StreamSeq: b.StreamSeq, StreamEpoch: b.StreamEpoch, Body: slices.Clone(b.Body), Record: r})
+		rows = append(rows, ledger.Row{Idx: b.Idx, StreamSeq: b.StreamSeq, StreamEpoch: b.StreamEpoch,
+			Body: slices.Clone(b.Body), Record: r})
 		return err
 	})
 	if err == nil {

@@ -40,7 +40,8 @@ func (s *Sink) tryTrim(ctx context.Context, l *lease.Lease, at ledger.Position) 
 	if at.Next == 0 || info.Created.UnixNano() != at.StreamEpoch || at.StreamSeq <= first {
 		return 0, nil
 	}
-	keepFrom, err := oldestToKeep(ctx, streams.ReadFrom(s.js, streams.Ledger), first, at.StreamSeq, time.Now().Add(-s.o.Keep))
+	keepFrom, err := oldestToKeep(ctx, streams.ReadFrom(s.js, streams.Ledger), first, at.StreamSeq,
+		time.Now().Add(-s.o.Keep))
 	if err != nil {
 		return 0, err
 	}

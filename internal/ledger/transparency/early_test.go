@@ -35,7 +35,8 @@ func TestRecordsThatLandWhileTheTreeIsReadAreNoShorterLedger(t *testing.T) {
 	r = h.start(store, nil)
 	store.lands <- func() { r.Landed(h.append(40)) }
 	h.waitSigned(340)
-	if said := h.log.String(); strings.Contains(said, "ledger_log.signs_nothing") || strings.Contains(said, "agrees_again") {
+	if said := h.log.String(); strings.Contains(said, "ledger_log.signs_nothing") ||
+		strings.Contains(said, "agrees_again") {
 		t.Error("the ledger was called shorter than what is signed")
 	}
 	h.check()

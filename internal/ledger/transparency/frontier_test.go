@@ -79,7 +79,8 @@ type tilesOnly struct {
 
 func (s tilesOnly) Tiled(context.Context) ([]uint64, error) { return s.tiled, nil }
 
-func (s tilesOnly) TileHashes(_ context.Context, level int, first, end uint64, yield func(uint64, []tlog.Hash) error) error {
+func (s tilesOnly) TileHashes(_ context.Context, level int, first, end uint64,
+	yield func(uint64, []tlog.Hash) error) error {
 	for n := first; n < end; n++ {
 		hashes := make([]tlog.Hash, merkle.TileWidth)
 		for i := range hashes {
@@ -110,7 +111,8 @@ func TestAFrontierIsRestoredFromWhateverTilesAreStored(t *testing.T) {
 	for n := range uint64(records) {
 		whole.add(numbered(n))
 	}
-	for _, tiled := range [][]uint64{nil, {1}, {255}, {256}, {257}, {258}, {256, 1}, {258, 1}, {257, 0}, {300, 2, 1}, {200, 1}} {
+	for _, tiled := range [][]uint64{nil, {1}, {255}, {256}, {257}, {258}, {256, 1}, {258, 1}, {257, 0}, {300, 2, 1},
+		{200, 1}} {
 		l := &Log{o: Options{Store: tilesOnly{leaves: records, tiled: tiled}}}
 		l.landed.Store(records)
 		g, err := l.restore(context.Background())
@@ -124,7 +126,8 @@ func TestAFrontierIsRestoredFromWhateverTilesAreStored(t *testing.T) {
 			t.Errorf("%v: root %s of %d, want %s", tiled, g.root(), g.size, whole.root())
 		}
 		for level := range whole.levels {
-			if got, want := g.levels[level].stored+uint64(len(g.full(level))/merkle.TileWidth), uint64(len(whole.full(level))/merkle.TileWidth); got != want {
+			if got, want := g.levels[level].stored+uint64(len(g.full(level))/merkle.TileWidth),
+				uint64(len(whole.full(level))/merkle.TileWidth); got != want {
 				t.Errorf("%v: %d tiles in level %d, want %d", tiled, got, level, want)
 			}
 		}

@@ -15,7 +15,8 @@ import (
 
 // errTiles says that a tile that is stored is not the one that follows from the
 // records: it is ErrDamaged.
-var errTiles = fmt.Errorf("%w: a stored tile does not follow from the records; find what is wrong with: waybill ledger verify", ledger.ErrDamaged)
+var errTiles = fmt.Errorf("%w: a stored tile does not follow from the records; find what is wrong with: waybill "+
+	"ledger verify", ledger.ErrDamaged)
 
 // errNotTaken says that tiles were inserted and are not there.
 var errNotTaken = errors.New("tiles that were inserted are not in ClickHouse")
@@ -80,7 +81,8 @@ func (g *growth) carry(ctx context.Context, level int, first, end uint64) error 
 		return nil
 	})
 	if err == nil && next != end {
-		err = fmt.Errorf("%w: tile %d of level %d is missing; find what is wrong with: waybill ledger verify", ledger.ErrDamaged, next, level-1)
+		err = fmt.Errorf("%w: tile %d of level %d is missing; find what is wrong with: waybill ledger verify",
+			ledger.ErrDamaged, next, level-1)
 	}
 	return err
 }

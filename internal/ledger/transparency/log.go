@@ -30,7 +30,8 @@ import (
 type Store interface {
 	merkle.Store
 	Tiled(ctx context.Context) ([]uint64, error)
-	TileHashes(ctx context.Context, level int, first, end uint64, yield func(number uint64, hashes []tlog.Hash) error) error
+	TileHashes(ctx context.Context, level int, first, end uint64,
+		yield func(number uint64, hashes []tlog.Hash) error) error
 	AppendTiles(ctx context.Context, level int, first uint64, hashes []tlog.Hash) error
 	Entries(ctx context.Context, first, end uint64, yield func(idx uint64, entry []byte) error) error
 	Last(ctx context.Context) (ledger.Position, error)

@@ -51,7 +51,8 @@ func TestTheTreeFollowsTheRecordsOverTheEdgesOfTiles(t *testing.T) {
 func (h *harness) checkpoints() int {
 	h.t.Helper()
 	n := 0
-	if err := h.db.Checkpoints(context.Background(), 0, 1<<62, func(ledger.Checkpoint) error { n++; return nil }); err != nil {
+	if err := h.db.Checkpoints(context.Background(), 0, 1<<62,
+		func(ledger.Checkpoint) error { n++; return nil }); err != nil {
 		h.t.Fatal(err)
 	}
 	return n
@@ -144,7 +145,8 @@ func TestALedgerThatWasPutBackIsNotSignedUntilItHasItsTailAgain(t *testing.T) {
 				r = restored.start(restored.db, nil)
 			}
 			restored.eventually("it refuses", func() bool { return strings.Contains(r.Note(), "300 records") })
-			if !strings.Contains(r.Note(), "waybill ledger verify") || !strings.Contains(h.log.String(), "ledger_log.signs_nothing") {
+			if !strings.Contains(r.Note(), "waybill ledger verify") ||
+				!strings.Contains(h.log.String(), "ledger_log.signs_nothing") {
 				t.Errorf("note %q", r.Note())
 			}
 			r.Landed(restored.append(150))
@@ -196,7 +198,10 @@ func TestAnotherHistoryIsNeverSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = other.start(other.db, nil)
-	other.eventually("it refuses", func() bool { return strings.Contains(r.Fault(), "not those of the signed checkpoint") })
+	other.eventually("it refuses", func() bool {
+		return strings.Contains(r.Fault(),
+			"not those of the signed checkpoint")
+	})
 	rows := other.append(50)
 	r.Landed(rows)
 	other.eventually("it stores tiles all the same", func() bool {
@@ -273,7 +278,8 @@ func (f *faulty) Tiled(ctx context.Context) (n []uint64, err error) {
 	return n, err
 }
 
-func (f *faulty) TileHashes(ctx context.Context, level int, first, end uint64, yield func(uint64, []tlog.Hash) error) error {
+func (f *faulty) TileHashes(ctx context.Context, level int, first, end uint64,
+	yield func(uint64, []tlog.Hash) error) error {
 	return f.around("TileHashes", func() error { return f.Store.TileHashes(ctx, level, first, end, yield) })
 }
 

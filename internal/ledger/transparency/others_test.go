@@ -56,7 +56,8 @@ func newBadWitness(t *testing.T) (*badWitness, transparency.Witness) {
 	}
 	key := append([]byte{4}, public...)
 	sum := sha256.Sum256(append([]byte("w.example\n"), key...))
-	b := &badWitness{key: private, hash: sum[:4], vkey: fmt.Sprintf("w.example+%x+%s", sum[:4], base64.StdEncoding.EncodeToString(key))}
+	b := &badWitness{key: private, hash: sum[:4],
+		vkey: fmt.Sprintf("w.example+%x+%s", sum[:4], base64.StdEncoding.EncodeToString(key))}
 	s := httptest.NewServer(b)
 	t.Cleanup(s.Close)
 	w, err := transparency.ParseWitness(s.URL + "=" + b.vkey)
@@ -134,7 +135,10 @@ func TestAWitnessThatMisbehavesOrIsAwayDelaysNothingAndNothingOfItIsKept(t *test
 				r.Landed(h.append(100))
 				h.waitSigned(len(h.leaves))
 			}
-			h.eventually("it was asked", func() bool { return b.asked.Load() > 0 && strings.Contains(h.log.String(), "ledger_log.witness") })
+			h.eventually("it was asked", func() bool {
+				return b.asked.Load() > 0 &&
+					strings.Contains(h.log.String(), "ledger_log.witness")
+			})
 			for _, size := range []uint64{100, 200, 300} {
 				if n := h.cosignatures(size); n != 0 {
 					t.Errorf("%d signatures of %d records are kept", n, size)
@@ -157,7 +161,8 @@ func TestAWitnessIsNamedByURLAndKey(t *testing.T) {
 	if err != nil || log == "" {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"", "https://w.example", "https://w.example=", "ftp://w.example=" + b.vkey, "https://w.example?x=1=" + b.vkey, "w.example=" + b.vkey,
+	for _, text := range []string{"", "https://w.example", "https://w.example=", "ftp://w.example=" + b.vkey,
+		"https://w.example?x=1=" + b.vkey, "w.example=" + b.vkey,
 		"https://w.example=" + verifier, "https://w.example=" + b.vkey[:len(b.vkey)-6]} {
 		if _, err := transparency.ParseWitness(text); err == nil {
 			t.Errorf("%q is taken", text)
@@ -180,7 +185,8 @@ func newAuthority(t *testing.T) (*authority, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "TSA"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "TSA"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageTimeStamping}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -212,8 +218,10 @@ func (a *authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.mistaken.Load() {
 		message = make([]byte, len(message))
 	}
-	answer, err := (&timestamp.Timestamp{HashAlgorithm: q.HashAlgorithm, HashedMessage: message, Time: time.Now(), Nonce: q.Nonce, Policy: asn1.ObjectIdentifier{1, 2, 3},
-		SerialNumber: big.NewInt(a.asked.Load()), AddTSACertificate: q.Certificates}).CreateResponseWithOpts(a.cert, a.key, crypto.SHA256)
+	answer, err := (&timestamp.Timestamp{HashAlgorithm: q.HashAlgorithm, HashedMessage: message, Time: time.Now(),
+		Nonce: q.Nonce, Policy: asn1.ObjectIdentifier{1, 2, 3},
+		SerialNumber: big.NewInt(a.asked.Load()), AddTSACertificate: q.Certificates}).CreateResponseWithOpts(a.cert, a.key,
+		crypto.SHA256)
 	if err != nil {
 		a.t.Error(err)
 	}

@@ -31,9 +31,11 @@ func (s *signing) rotated(ctx context.Context, now time.Time) error {
 	}
 	r := record.LedgerKeyRotated(s.bound.Origin, key.Verifier, before)
 	r.At, r.Actor = now, "waybill"
-	r.Reason, r.Detail = "key_file_changed", "the key file begins with another key than signed the last checkpoint; whoever changed the file is not known"
+	r.Reason, r.Detail = "key_file_changed", "the key file begins with another key than signed the last checkpoint; "+
+		"whoever changed the file is not known"
 	if l.o.Keys.Inline() {
-		r.Reason, r.Detail = "environment_changed", checkpoint.EnvKey+" begins with another key than signed the last checkpoint; whoever set it is not known"
+		r.Reason, r.Detail = "environment_changed", checkpoint.EnvKey+
+			" begins with another key than signed the last checkpoint; whoever set it is not known"
 	}
 	ctx, cancel := context.WithTimeout(ctx, publishBound)
 	defer cancel()

@@ -80,7 +80,8 @@ func TestAnotherKeyIsOnRecordBeforeItSigns(t *testing.T) {
 		t.Fatalf("%d rotations are on record, want 1: %+v", len(got), got)
 	}
 	r := got[0]
-	if r.Kind != record.OperatorAction || r.Actor != "waybill" || r.Reason != "environment_changed" || !strings.Contains(r.Detail, checkpoint.EnvKey) ||
+	if r.Kind != record.OperatorAction || r.Actor != "waybill" || r.Reason != "environment_changed" ||
+		!strings.Contains(r.Detail, checkpoint.EnvKey) ||
 		r.Settings["origin"] != origin || r.Settings["key"] != secondVerifier || r.Settings["before"] != firstVerifier {
 		t.Errorf("on record: %+v", r)
 	}
@@ -103,7 +104,8 @@ func TestAnotherKeyIsOnRecordBeforeItSigns(t *testing.T) {
 	}
 	run(byHand)
 	got = h.rotations()
-	if len(got) != 2 || got[1].Reason != "key_file_changed" || got[1].Settings["key"] != thirdVerifier || !strings.HasPrefix(secondVerifier, got[1].Settings["before"]+"+") {
+	if len(got) != 2 || got[1].Reason != "key_file_changed" || got[1].Settings["key"] != thirdVerifier ||
+		!strings.HasPrefix(secondVerifier, got[1].Settings["before"]+"+") {
 		t.Fatalf("%+v", got)
 	}
 

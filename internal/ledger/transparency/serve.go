@@ -38,12 +38,14 @@ func (s *Server) Routes(mux *http.ServeMux) {
 
 func (s *Server) checkpoint(w http.ResponseWriter, r *http.Request) {
 	if s.Origin == "" {
-		http.Error(w, "nothing is signed here: this ledger-sink has no checkpoint key; make one with: waybill ledger key generate", http.StatusNotFound)
+		http.Error(w, "nothing is signed here: this ledger-sink has no checkpoint key; make one with: waybill ledger key "+
+			"generate", http.StatusNotFound)
 		return
 	}
 	c, err := s.Store.LastCheckpoint(r.Context(), s.Origin)
 	if errors.Is(err, ledger.ErrNotFound) {
-		http.Error(w, "no checkpoint is signed yet: the first one follows the first records within seconds", http.StatusNotFound)
+		http.Error(w, "no checkpoint is signed yet: the first one follows the first records within seconds",
+			http.StatusNotFound)
 		return
 	}
 	if err != nil {
@@ -99,7 +101,8 @@ func parsePath(path string) (wanted, error) {
 	// The layout of sumdb is the same, but for the tiles' height in front.
 	t, err := tlog.ParseTilePath(fmt.Sprintf("tile/%d/%s", merkle.TileHeight, rest))
 	if err != nil {
-		return wanted{}, fmt.Errorf("want LEVEL/NUMBER or entries/NUMBER, NUMBER in groups of three digits such as x001/x234/067, for a partial tile with .p/WIDTH behind it")
+		return wanted{}, fmt.Errorf("want LEVEL/NUMBER or entries/NUMBER, NUMBER in groups of three digits such as " +
+			"x001/x234/067, for a partial tile with .p/WIDTH behind it")
 	}
 	if t.W == merkle.TileWidth && strings.Contains(path, ".p/") {
 		return wanted{}, errors.New("a partial tile has 1 to 255 hashes")
@@ -130,7 +133,8 @@ func (s *Server) tile(w http.ResponseWriter, r *http.Request) {
 	b, err := read(r.Context(), q)
 	if errors.Is(err, ledger.ErrDamaged) {
 		s.Log.Warn().Err(err).Str("path", r.URL.Path).Msg("ledger_log.not_served")
-		http.Error(w, "records of this tile are not in the ledger: they were retired, or the ledger is damaged", http.StatusNotFound)
+		http.Error(w, "records of this tile are not in the ledger: they were retired, or the ledger is damaged",
+			http.StatusNotFound)
 		return
 	}
 	if err != nil {

@@ -44,10 +44,12 @@ func TestTheLogIsServedAsTiles(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	url := h.serve(origin)
-	if status, _, text := get(t, url+"/log/checkpoint"); status != http.StatusNotFound || !strings.Contains(text, "no checkpoint is signed yet") {
+	if status, _, text := get(t, url+"/log/checkpoint"); status != http.StatusNotFound ||
+		!strings.Contains(text, "no checkpoint is signed yet") {
 		t.Errorf("before the first record: %d %s", status, text)
 	}
-	if status, _, text := get(t, h.serve("")+"/log/checkpoint"); status != http.StatusNotFound || !strings.Contains(text, "waybill ledger key generate") {
+	if status, _, text := get(t, h.serve("")+"/log/checkpoint"); status != http.StatusNotFound ||
+		!strings.Contains(text, "waybill ledger key generate") {
 		t.Errorf("without a key: %d %s", status, text)
 	}
 	h.append(600) // 2 full tiles, and 88
@@ -55,26 +57,33 @@ func TestTheLogIsServedAsTiles(t *testing.T) {
 	c := h.waitSigned(600)
 	r.end()
 	status, header, text := get(t, url+"/log/checkpoint")
-	if status != http.StatusOK || text != c.Note || header.Get("Content-Type") != "text/plain; charset=utf-8" || header.Get("Cache-Control") != "no-cache" {
+	if status != http.StatusOK || text != c.Note || header.Get("Content-Type") != "text/plain; charset=utf-8" ||
+		header.Get("Cache-Control") != "no-cache" {
 		t.Errorf("checkpoint: %d %v\n%s", status, header, text)
 	}
 	tile := func(from, to int) string { return string(merkle.Join(h.leaves[from:to])) }
 	above := string(merkle.Join([]tlog.Hash{merkle.Root(h.leaves[:256]), merkle.Root(h.leaves[256:512])}))
 	for path, want := range map[string]string{
-		"0/000": tile(0, 256), "0/001": tile(256, 512), "0/002.p/88": tile(512, 600), "0/002.p/1": tile(512, 513), "0/000.p/255": tile(0, 255),
-		"1/000.p/2": above, "1/000.p/1": above[:32],
+		"0/000": tile(0, 256), "0/001": tile(256, 512), "0/002.p/88": tile(512, 600), "0/002.p/1": tile(512, 513),
+		"0/000.p/255": tile(0, 255),
+		"1/000.p/2":   above, "1/000.p/1": above[:32],
 	} {
 		status, header, got := get(t, url+"/log/tile/"+path)
-		if status != http.StatusOK || got != want || header.Get("Content-Type") != "application/octet-stream" || !strings.Contains(header.Get("Cache-Control"), "immutable") {
+		if status != http.StatusOK || got != want || header.Get("Content-Type") != "application/octet-stream" ||
+			!strings.Contains(header.Get("Cache-Control"), "immutable") {
 			t.Errorf("%s: %d %v, %d bytes, want %d", path, status, header, len(got), len(want))
 		}
 	}
 	for path, status := range map[string]int{
-		"0/002": 404, "0/002.p/89": 404, "0/003.p/1": 404, "1/000": 404, "1/000.p/3": 404, "2/000.p/1": 404, "62/000.p/1": 404, "8/x999/x999/x999/x999/x999/999.p/1": 404,
-		"": 400, "0": 400, "0/2": 400, "0/000.p/256": 400, "0/000.p/0": 400, "0/000.p/": 400, "-1/000": 400, "00/000": 400, "0/x000/001": 400, "64/000": 404,
-		"a/000": 400, "data/000": 400, "0/000.p/88.p/88": 400, "0/1000": 400, "entries/": 400, "entries/0": 400, "entries/003.p/1": 404, "entries/002": 404,
+		"0/002": 404, "0/002.p/89": 404, "0/003.p/1": 404, "1/000": 404, "1/000.p/3": 404, "2/000.p/1": 404,
+		"62/000.p/1": 404, "8/x999/x999/x999/x999/x999/999.p/1": 404,
+		"": 400, "0": 400, "0/2": 400, "0/000.p/256": 400, "0/000.p/0": 400, "0/000.p/": 400, "-1/000": 400, "00/000": 400,
+		"0/x000/001": 400, "64/000": 404,
+		"a/000": 400, "data/000": 400, "0/000.p/88.p/88": 400, "0/1000": 400, "entries/": 400, "entries/0": 400,
+		"entries/003.p/1": 404, "entries/002": 404,
 	} {
-		if got, _, text := get(t, url+"/log/tile/"+path); got != status || len(strings.TrimSpace(text)) < 20 && !strings.Contains(text, "page not found") {
+		if got, _, text := get(t, url+"/log/tile/"+path); got != status || len(strings.TrimSpace(text)) < 20 &&
+			!strings.Contains(text, "page not found") {
 			t.Errorf("%s: %d %q, want %d", path, got, text, status)
 		}
 	}
@@ -114,7 +123,8 @@ func TestWhatIsGoneOrAwayIsSaid(t *testing.T) {
 	r := h.start(h.db, nil)
 	h.waitSigned(300)
 	r.end()
-	for store, want := range map[transparency.Store]string{retired{h.db}: "404 records of this tile", away{h.db}: "503 the ledger cannot be read now"} {
+	for store, want := range map[transparency.Store]string{retired{h.db}: "404 records of this tile",
+		away{h.db}: "503 the ledger cannot be read now"} {
 		mux := http.NewServeMux()
 		(&transparency.Server{Store: store, Origin: origin, Log: zerolog.Nop()}).Routes(mux)
 		w := httptest.NewRecorder()

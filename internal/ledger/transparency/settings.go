@@ -22,10 +22,13 @@ type Settings struct {
 
 // Bind adds the flags. without says what is the case without a key file.
 func (s *Settings) Bind(f *pflag.FlagSet, without string) {
-	f.StringVar(&s.KeyFile, "checkpoint-key", "", "file with the key that the ledger's checkpoints are signed with; WAYBILL_CHECKPOINT_KEY may hold the key itself, or NEW,OLD ("+without+")")
+	f.StringVar(&s.KeyFile, "checkpoint-key", "", "file with the key that the ledger's checkpoints are signed with; "+
+		"WAYBILL_CHECKPOINT_KEY may hold the key itself, or NEW,OLD ("+without+")")
 	f.DurationVar(&s.Every, "checkpoint-every", DefaultEvery, "pause between checkpoints while records come")
-	f.StringSliceVar(&s.Witnesses, "witness", nil, "witness that is asked to cosign checkpoints, URL=VERIFIER-KEY; repeatable, comma-separated")
-	f.StringVar(&s.TimestampURL, "timestamp-url", "", "time stamping authority (RFC 3161) that is asked to timestamp checkpoints (default: none)")
+	f.StringSliceVar(&s.Witnesses, "witness", nil, "witness that is asked to cosign checkpoints, URL=VERIFIER-KEY; "+
+		"repeatable, comma-separated")
+	f.StringVar(&s.TimestampURL, "timestamp-url", "",
+		"time stamping authority (RFC 3161) that is asked to timestamp checkpoints (default: none)")
 	f.DurationVar(&s.TimestampEvery, "timestamp-every", DefaultTimestampEvery, "pause between timestamps")
 }
 

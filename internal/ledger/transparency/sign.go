@@ -136,7 +136,8 @@ func (s *signing) compare(ctx context.Context, now time.Time) error {
 		s.grown.look(s.tree.size, l.signed.Load(), now)
 	}
 	if s.tree.size < size {
-		l.refuse(ctx, trouble{causeShorter, size, fmt.Sprintf("the ledger has %d records, but a checkpoint of %d is signed (%s)", s.tree.size, size, s.bound.where)})
+		l.refuse(ctx, trouble{causeShorter, size, fmt.Sprintf("the ledger has %d records, but a checkpoint of %d is "+
+			"signed (%s)", s.tree.size, size, s.bound.where)})
 		return nil
 	}
 	root, err := merkle.NewReader(ctx, l.o.Store).TreeHash(size)
@@ -144,7 +145,8 @@ func (s *signing) compare(ctx context.Context, now time.Time) error {
 		return err
 	}
 	if size > 0 && root != s.bound.Root {
-		l.refuse(ctx, trouble{causeDiffers, size, fmt.Sprintf("the first %d records are not those of the signed checkpoint (%s): their root is %s, signed is %s", size, s.bound.where, root, s.bound.Root)})
+		l.refuse(ctx, trouble{causeDiffers, size, fmt.Sprintf("the first %d records are not those of the signed "+
+			"checkpoint (%s): their root is %s, signed is %s", size, s.bound.where, root, s.bound.Root)})
 		return nil
 	}
 	return s.agree(ctx, now)
@@ -272,8 +274,10 @@ func (l *Log) putOnRecord(ctx context.Context, t trouble) error {
 	ctx, cancel := context.WithTimeout(ctx, publishBound)
 	defer cancel()
 	now := time.Now()
-	r := record.Record{ID: fmt.Sprintf("%s/%s/%s/%d/%d", record.OperatorAction, ActionUnsigned, t.cause, t.size, now.Unix()/3600),
-		Kind: record.OperatorAction, At: now, Tenant: allTenants, Actor: "waybill", Action: ActionUnsigned, Reason: "ledger_" + t.cause, Detail: t.text}
+	r := record.Record{ID: fmt.Sprintf("%s/%s/%s/%d/%d", record.OperatorAction, ActionUnsigned, t.cause, t.size,
+		now.Unix()/3600),
+		Kind: record.OperatorAction, At: now, Tenant: allTenants, Actor: "waybill", Action: ActionUnsigned,
+		Reason: "ledger_" + t.cause, Detail: t.text}
 	m, err := r.Message()
 	if err != nil {
 		return err

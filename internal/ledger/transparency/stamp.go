@@ -46,7 +46,8 @@ func (s *stamper) run(ctx context.Context) {
 		wait(ctx, pause)
 		at, err := s.log.o.Store.LastSignatureAt(ctx, ledger.TimestampSignature)
 		if err == nil {
-			wait(ctx, min(time.Until(at.Add(s.log.o.TimestampEvery)), s.log.o.TimestampEvery)) // the clock may have been set back
+			// the clock may have been set back
+			wait(ctx, min(time.Until(at.Add(s.log.o.TimestampEvery)), s.log.o.TimestampEvery))
 			select {
 			case c := <-s.next:
 				err = s.stamp(ctx, c)
@@ -95,7 +96,8 @@ func (s *stamper) stamp(ctx context.Context, c ledger.Checkpoint) error {
 		return err
 	}
 	digest := sha256.Sum256([]byte(c.Note))
-	query, err := (&timestamp.Request{HashAlgorithm: crypto.SHA256, HashedMessage: digest[:], Certificates: true, Nonce: nonce}).Marshal()
+	query, err := (&timestamp.Request{HashAlgorithm: crypto.SHA256, HashedMessage: digest[:], Certificates: true,
+		Nonce: nonce}).Marshal()
 	if err != nil {
 		return fmt.Errorf("timestamp request: %w", err)
 	}
@@ -124,5 +126,6 @@ func (s *stamper) stamp(ctx context.Context, c ledger.Checkpoint) error {
 		return errors.New("the time stamping authority's answer is about something else than was asked")
 	}
 	return s.log.o.Store.AppendCheckpointSignature(ctx, ledger.CheckpointSignature{Size: c.Size, At: time.Now().UTC(),
-		Kind: ledger.TimestampSignature, Signer: s.log.o.TimestampURL, Signature: base64.StdEncoding.EncodeToString(t.RawToken)})
+		Kind: ledger.TimestampSignature, Signer: s.log.o.TimestampURL,
+		Signature: base64.StdEncoding.EncodeToString(t.RawToken)})
 }

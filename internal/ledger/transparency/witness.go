@@ -163,7 +163,8 @@ func (w *witness) count(outcome string, err error) {
 
 // keep stores a cosignature that was verified, and publishes the note with it.
 func (w *witness) keep(ctx context.Context, c ledger.Checkpoint, line string) error {
-	s := ledger.CheckpointSignature{Size: c.Size, At: time.Now().UTC(), Kind: ledger.WitnessSignature, Signer: checkpoint.KeyID(w.Key), Signature: line}
+	s := ledger.CheckpointSignature{Size: c.Size, At: time.Now().UTC(), Kind: ledger.WitnessSignature,
+		Signer: checkpoint.KeyID(w.Key), Signature: line}
 	if err := w.log.o.Store.AppendCheckpointSignature(ctx, s); err != nil {
 		return err
 	}
@@ -196,7 +197,8 @@ func withCosignatures(ctx context.Context, store Store, c ledger.Checkpoint) (st
 func (w *witness) ask(ctx context.Context, c ledger.Checkpoint) (line, outcome string, err error) {
 	if size := w.size; size > c.Size {
 		w.size = 0 // it is asked anew the next time
-		return "", witnessAhead, fmt.Errorf("it has cosigned %d records, this checkpoint has %d: another ledger of this origin is signed, or this one was put back", size, c.Size)
+		return "", witnessAhead, fmt.Errorf("it has cosigned %d records, this checkpoint has %d: another ledger of this "+
+			"origin is signed, or this one was put back", size, c.Size)
 	}
 	body, err := w.request(ctx, c)
 	if err != nil {
@@ -252,7 +254,8 @@ func (w *witness) answer(c ledger.Checkpoint, resp *http.Response, answer []byte
 		before := w.size
 		w.size = size
 		if size == before {
-			return "", witnessRefused, fmt.Errorf("it is at size %d, as we said, and refuses the checkpoint of %d records all the same", size, c.Size)
+			return "", witnessRefused, fmt.Errorf("it is at size %d, as we said, and refuses the checkpoint of %d records "+
+				"all the same", size, c.Size)
 		}
 		return "", witnessConflict, fmt.Errorf("it is at size %d, not %d", size, before)
 	}

@@ -218,7 +218,8 @@ func compareRow(row CheckpointRow, c Checkpoint) []Finding {
 		return nil
 	}
 	return []Finding{{Code: CheckpointAltered, Columns: columns,
-		Text: fmt.Sprintf("columns of the checkpoint of %s in %s do not say what its note says", text.Count(c.Size, "record", "records"), FromTable)}}
+		Text: fmt.Sprintf("columns of the checkpoint of %s in %s do not say what its note says",
+			text.Count(c.Size, "record", "records"), FromTable)}}
 }
 
 // absent finds checkpoints that were published and are no longer in the table.
@@ -229,7 +230,8 @@ func (g *gathered) absent() []Finding {
 			continue
 		}
 		out = append(out, Finding{Code: CheckpointMissing,
-			Text: fmt.Sprintf("the checkpoint of %s (%s) is in %s and not in %s", text.Count(c.Size, "record", "records"), instant(c.At), strings.Join(c.Sources, " and "), FromTable)})
+			Text: fmt.Sprintf("the checkpoint of %s (%s) is in %s and not in %s", text.Count(c.Size, "record", "records"),
+				instant(c.At), strings.Join(c.Sources, " and "), FromTable)})
 	}
 	return out
 }

@@ -101,11 +101,13 @@ func (r *run) rolledBack() []Finding {
 	last := r.g.trusted[n-1]
 	i := slices.IndexFunc(r.g.trusted, func(c Checkpoint) bool { return c.Size > r.ledger })
 	first := r.g.trusted[i]
-	text := fmt.Sprintf("the ledger ends before what was signed: it has %s, %s says more. It was cut off, or an older backup was restored", text.Count(r.ledger, "record", "records"), last.name())
+	text := fmt.Sprintf("the ledger ends before what was signed: it has %s, %s says more. It was cut off, or an older "+
+		"backup was restored", text.Count(r.ledger, "record", "records"), last.name())
 	if first.Size != last.Size || first.Root != last.Root {
 		text += fmt.Sprintf("; the first checkpoint that it does not reach is %s", first.name())
 	}
-	return []Finding{{Code: RolledBack, First: r.ledger, Last: last.Size - 1, Count: last.Size - r.ledger, Text: text, Proven: last.name()}}
+	return []Finding{{Code: RolledBack, First: r.ledger, Last: last.Size - 1, Count: last.Size - r.ledger, Text: text,
+		Proven: last.name()}}
 }
 
 func (r *run) columnFindings() []Finding {
@@ -131,7 +133,8 @@ func (r *run) strays(ctx context.Context) ([]Finding, error) {
 	}
 	var out []Finding
 	for _, x := range rows {
-		out = append(out, Finding{Code: RecordAdded, First: x.Idx, Last: x.Idx, Count: 1, ID: x.ID, Text: "a row far behind the ledger's end"})
+		out = append(out, Finding{Code: RecordAdded, First: x.Idx, Last: x.Idx, Count: 1, ID: x.ID,
+			Text: "a row far behind the ledger's end"})
 		r.w.strange[merkle.LeafHash(x.StreamEpoch, x.StreamSeq, x.Body)] = x.Idx
 	}
 	return out, nil
@@ -283,7 +286,8 @@ func (r *run) coverage(ctx context.Context) error {
 		case len(r.g.trusted) > 0:
 			what = "no checkpoint that reaches these records agrees with them"
 		case r.g.unsigned > 0:
-			what = fmt.Sprintf("none of %s is signed by a key that was given", text.Count(r.g.unsigned, "checkpoint", "checkpoints"))
+			what = fmt.Sprintf("none of %s is signed by a key that was given",
+				text.Count(r.g.unsigned, "checkpoint", "checkpoints"))
 		default:
 			if rows, err := r.source.Records(ctx, []uint64{p.First}); err != nil {
 				return err
@@ -291,7 +295,8 @@ func (r *run) coverage(ctx context.Context) error {
 				what += "; if this ledger is as new as its first record says, ask again in a minute: the ledger-sink signs by then"
 			}
 		}
-		p.Findings = append(p.Findings, Finding{Code: NoCheckpoint, First: p.First, Last: r.end - 1, Count: r.end - p.First, Text: what})
+		p.Findings = append(p.Findings, Finding{Code: NoCheckpoint, First: p.First, Last: r.end - 1, Count: r.end - p.First,
+			Text: what})
 		return nil
 	}
 	if len(r.w.bad) > 0 {
@@ -303,7 +308,8 @@ func (r *run) coverage(ctx context.Context) error {
 	}
 	if waited := r.o.Now.Sub(rows[0].At); waited > overdue && r.o.Now.Sub(r.w.goodBy.At) > overdue {
 		p.Findings = append(p.Findings, Finding{Code: NotCovered, First: r.w.good, Last: r.end - 1, Count: r.end - r.w.good,
-			Text: fmt.Sprintf("no checkpoint covers them, though the first one is from %s and a checkpoint follows within a minute: checkpoints were deleted, records were added, or the ledger-sink does not sign",
+			Text: fmt.Sprintf("no checkpoint covers them, though the first one is from %s and a checkpoint follows within a "+
+				"minute: checkpoints were deleted, records were added, or the ledger-sink does not sign",
 				instant(rows[0].At))})
 	}
 	return nil
@@ -316,19 +322,24 @@ func (r *run) unproven() {
 	if len(r.o.Keys) == 0 && r.end > 0 {
 		say("who signed: no key was given (--key), so whoever can write to the database could have made these checkpoints too")
 	} else if r.g.unsigned > 0 {
-		say("%s not signed by a key that was given, and not used; after a change of keys, give both the old key and the new one",
+		say("%s not signed by a key that was given, and not used; after a change of keys, give both the old key and the "+
+			"new one",
 			text.Count(r.g.unsigned, "checkpoint is", "checkpoints are"))
 	}
 	if p.Checkpoints.Outside == 0 && !r.witnessed() && r.end > 0 {
-		say("that this is the only history: no checkpoint from outside of the database was given (--checkpoint, --nats-url), nor the key of a witness that cosigned one (--key), so whoever has the key and the database could have rewritten both, or cut the ledger short")
+		say("that this is the only history: no checkpoint from outside of the database was given (--checkpoint, " +
+			"--nats-url), nor the key of a witness that cosigned one (--key), so whoever has the key and the database could " +
+			"have rewritten both, or cut the ledger short")
 	}
 	if p.Uncovered > 0 && !slices.ContainsFunc(p.Findings, func(f Finding) bool {
 		return f.Code == NotCovered || f.Code == NoCheckpoint || f.Code == RecordsRewritten
 	}) {
-		say("the last %s (from %d on): no checkpoint covers that yet", text.Count(p.Uncovered, "record", "records"), max(r.w.good, p.First))
+		say("the last %s (from %d on): no checkpoint covers that yet", text.Count(p.Uncovered, "record", "records"),
+			max(r.w.good, p.First))
 	}
 	if !r.whole() {
-		say("the records before %d and from %d on: they were not verified; nor whether the ledger was cut short", p.First, p.End)
+		say("the records before %d and from %d on: they were not verified; nor whether the ledger was cut short", p.First,
+			p.End)
 	}
 }
 

@@ -65,7 +65,8 @@ type findings struct {
 func (fs *findings) add(f Finding) {
 	if n := len(fs.List); n > 0 && f.Count > 0 {
 		last := &fs.List[n-1]
-		if last.Code == f.Code && last.Count > 0 && f.First == last.Last+1 && last.Proven == f.Proven && sameColumns(last.Columns, f.Columns) {
+		if last.Code == f.Code && last.Count > 0 && f.First == last.Last+1 && last.Proven == f.Proven &&
+			sameColumns(last.Columns, f.Columns) {
 			last.Last, last.Count = f.Last, last.Count+f.Count
 			return
 		}

@@ -23,7 +23,10 @@ type strange struct {
 // addStrange keeps c if it is signed in the name of a key that was given, and by
 // none that was.
 func (g *gathered) addStrange(c Checkpoint, p Published, keys []note.Verifier) {
-	named := slices.ContainsFunc(keys, func(v note.Verifier) bool { return v.Name() == c.Origin && !checkpoint.IsWitness(v) })
+	named := slices.ContainsFunc(keys, func(v note.Verifier) bool {
+		return v.Name() == c.Origin &&
+			!checkpoint.IsWitness(v)
+	})
 	if !named || c.Signer != "" || len(c.signers) == 0 {
 		return
 	}
@@ -61,10 +64,13 @@ func (r *run) replaced(ctx context.Context) ([]Finding, error) {
 	var out []Finding
 	for id, all := range by {
 		first := slices.MinFunc(all, func(a, b strange) int { return int(a.Size) - int(b.Size) })
-		out = append(out, Finding{Code: KeyReplaced, Text: fmt.Sprintf("%s signed by %s and by no key that was given, the first of %s (%s), "+
-			"and nothing that a given key signed says that this key follows it: the checkpoint key was replaced. If you replaced it, verify with both keys, and next time use "+
-			"waybill ledger key rotate; if you did not, what came after %s is not proven",
-			text.Count(len(all), "checkpoint is", "checkpoints are"), id, text.Count(first.Size, "record", "records"), instant(first.At), text.Count(signed, "record", "records"))})
+		out = append(out, Finding{Code: KeyReplaced,
+			Text: fmt.Sprintf("%s signed by %s and by no key that was given, the first of %s (%s), "+
+				"and nothing that a given key signed says that this key follows it: the checkpoint key was replaced. If you "+
+				"replaced it, verify with both keys, and next time use "+
+				"waybill ledger key rotate; if you did not, what came after %s is not proven",
+				text.Count(len(all), "checkpoint is", "checkpoints are"), id, text.Count(first.Size, "record", "records"),
+				instant(first.At), text.Count(signed, "record", "records"))})
 	}
 	slices.SortFunc(out, func(a, b Finding) int { return strings.Compare(a.Text, b.Text) })
 	return out, nil
@@ -134,12 +140,14 @@ func (r *run) kept() []Finding {
 		r.report.Notes = append(r.report.Notes, "the stream CHECKPOINTS is not there; make it with: waybill streams apply")
 		return nil
 	case k.Missing:
-		return []Finding{{Code: CheckpointsGone, Text: fmt.Sprintf("the stream CHECKPOINTS is not there, though checkpoints have been signed since %s: somebody deleted it. "+
+		return []Finding{{Code: CheckpointsGone, Text: fmt.Sprintf("the stream CHECKPOINTS is not there, though "+
+			"checkpoints have been signed since %s: somebody deleted it. "+
 			"Make it anew with waybill streams apply", instant(r.g.oldest)) + next}}
 	case r.g.oldest.IsZero() || !k.Created.After(r.g.oldest.Add(anewSlack)):
 		return nil
 	}
-	text := fmt.Sprintf("the stream CHECKPOINTS was made anew at %s and holds %s, though checkpoints have been signed since %s: what it kept before is gone",
+	text := fmt.Sprintf("the stream CHECKPOINTS was made anew at %s and holds %s, though checkpoints have been signed "+
+		"since %s: what it kept before is gone",
 		instant(k.Created), text.Count(k.Messages, "message", "messages"), instant(r.g.oldest))
 	if k.LedgerCreated.After(k.Created.Add(-anewSlack)) {
 		r.report.Notes = append(r.report.Notes, text+". LEDGER was made anew with it: all of NATS was")

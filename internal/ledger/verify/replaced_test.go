@@ -73,9 +73,15 @@ func TestAKeyThatTookThePlaceOfTheOneGivenIsAFinding(t *testing.T) {
 	}{
 		{"the key is the same", func(*testing.T, *shelf) {}, nil, true},
 		{"another signs, and nothing says so", func(t *testing.T, s *shelf) { s.signed(t, 300, b.signer) }, nil, false},
-		{"its own checkpoint alone covers the word that it follows", func(t *testing.T, s *shelf) { s.rotated(t, 250, b); s.signed(t, 300, b.signer) }, nil, false},
-		{"the key before signed that it follows", func(t *testing.T, s *shelf) { s.rotated(t, 150, b); s.signed(t, 300, b.signer) }, nil, true},
-		{"both keys were given", func(t *testing.T, s *shelf) { s.signed(t, 300, b.signer) }, []note.Verifier{b.verifier}, true},
+		{"its own checkpoint alone covers the word that it follows",
+			func(t *testing.T, s *shelf) { s.rotated(t, 250, b); s.signed(t, 300, b.signer) }, nil, false},
+		{"the key before signed that it follows", func(t *testing.T,
+			s *shelf) {
+			s.rotated(t, 150, b)
+			s.signed(t, 300, b.signer)
+		}, nil, true},
+		{"both keys were given", func(t *testing.T, s *shelf) { s.signed(t, 300, b.signer) }, []note.Verifier{b.verifier},
+			true},
 		{"two rotations, one after the other", func(t *testing.T, s *shelf) {
 			s.rotated(t, 150, b)
 			s.signed(t, 260, b.signer)
@@ -95,7 +101,10 @@ func TestAKeyThatTookThePlaceOfTheOneGivenIsAFinding(t *testing.T) {
 			s := newShelf(t, 300, nil, 100, 200)
 			tt.make(t, s)
 			r := s.verify(t, func(o *Options) { o.Keys = append(o.Keys, tt.also...) })
-			found := slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Code == KeyReplaced && strings.Contains(f.Text, "was replaced") })
+			found := slices.ContainsFunc(r.Findings, func(f Finding) bool {
+				return f.Code == KeyReplaced &&
+					strings.Contains(f.Text, "was replaced")
+			})
 			if found == tt.good || r.Good != tt.good {
 				t.Errorf("good %v, found %v: %+v", r.Good, found, r.Findings)
 			}
@@ -112,11 +121,15 @@ func TestAStreamOfCheckpointsThatWasDeletedIsAFinding(t *testing.T) {
 		good  bool
 	}{
 		{"nobody asked NATS", []int{300}, nil, true},
-		{"it is there", []int{300}, &Kept{Created: signedAt.Add(-time.Hour), LedgerCreated: signedAt.Add(-time.Hour), Messages: 1}, true},
+		{"it is there", []int{300}, &Kept{Created: signedAt.Add(-time.Hour), LedgerCreated: signedAt.Add(-time.Hour),
+			Messages: 1}, true},
 		{"it is not there", []int{300}, &Kept{Missing: true, LedgerCreated: signedAt.Add(-time.Hour)}, false},
-		{"it was made anew", []int{300}, &Kept{Created: signedAt.Add(time.Hour), LedgerCreated: signedAt.Add(-time.Hour)}, false},
-		{"it was made anew, and holds what was signed since", []int{300}, &Kept{Created: signedAt.Add(time.Hour), LedgerCreated: signedAt.Add(-time.Hour), Messages: 7}, false},
-		{"all of NATS was made anew", []int{300}, &Kept{Created: signedAt.Add(time.Hour), LedgerCreated: signedAt.Add(time.Hour)}, true},
+		{"it was made anew", []int{300}, &Kept{Created: signedAt.Add(time.Hour), LedgerCreated: signedAt.Add(-time.Hour)},
+			false},
+		{"it was made anew, and holds what was signed since", []int{300},
+			&Kept{Created: signedAt.Add(time.Hour), LedgerCreated: signedAt.Add(-time.Hour), Messages: 7}, false},
+		{"all of NATS was made anew", []int{300}, &Kept{Created: signedAt.Add(time.Hour),
+			LedgerCreated: signedAt.Add(time.Hour)}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -136,7 +149,8 @@ func TestAStreamOfCheckpointsThatWasDeletedIsAFinding(t *testing.T) {
 func TestARootIsSaidAsTheNoteHasIt(t *testing.T) {
 	c := Checkpoint{Size: 1, Root: leaf(1)}
 	found := compareRow(CheckpointRow{Size: 1, Root: leaf(2)}, c)
-	if len(found) != 1 || len(found[0].Columns) != 1 || found[0].Columns[0].Ledger != leaf(1).String() || found[0].Columns[0].Stored != leaf(2).String() {
+	if len(found) != 1 || len(found[0].Columns) != 1 || found[0].Columns[0].Ledger != leaf(1).String() ||
+		found[0].Columns[0].Stored != leaf(2).String() {
 		t.Errorf("got %+v", found)
 	}
 }

@@ -152,7 +152,8 @@ func goOn(list []absence, a absence) []absence {
 func (g *gone) findings() []Finding {
 	var out []Finding
 	for _, a := range g.settled {
-		out = append(out, Finding{Code: RecordMissing, First: a.First, Last: a.Last, Count: a.Last - a.First + 1, Proven: a.Proven, Text: "no row has this idx"})
+		out = append(out, Finding{Code: RecordMissing, First: a.First, Last: a.Last, Count: a.Last - a.First + 1,
+			Proven: a.Proven, Text: "no row has this idx"})
 	}
 	return out
 }
@@ -162,7 +163,8 @@ func (g *gone) findings() []Finding {
 func (r *run) withoutRetired(found []Finding) []Finding {
 	var sound []Retirement
 	for _, x := range r.retired {
-		if x.Idx < r.w.good && !slices.ContainsFunc(found, func(f Finding) bool { return f.Count > 0 && f.First <= x.Idx && x.Idx <= f.Last }) {
+		if x.Idx < r.w.good && !slices.ContainsFunc(found,
+			func(f Finding) bool { return f.Count > 0 && f.First <= x.Idx && x.Idx <= f.Last }) {
 			sound = append(sound, x)
 		}
 	}

@@ -28,13 +28,15 @@ type shelf struct {
 // newShelf makes a ledger of size records. The last one retires ranges.
 func newShelf(t *testing.T, size int, ranges []record.IdxRange, sizes ...int) *shelf {
 	t.Helper()
-	said := record.Record{ID: "x", Kind: record.OperatorAction, At: time.Unix(1_790_000_000, 0), Tenant: "default", Action: record.ActionRetired, Actor: "ann",
+	said := record.Record{ID: "x", Kind: record.OperatorAction, At: time.Unix(1_790_000_000, 0), Tenant: "default",
+		Action: record.ActionRetired, Actor: "ann",
 		Settings: record.Retirement{ID: "ret_1", Month: 201501, Parts: 1, Part: 1, Ranges: ranges}.Settings()}
 	body, err := said.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shelf{missing: map[uint64]bool{}, odd: map[uint64]bool{}, actions: []Record{{Idx: uint64(size - 1), ID: said.ID, At: said.At, Body: body}}}
+	s := &shelf{missing: map[uint64]bool{}, odd: map[uint64]bool{},
+		actions: []Record{{Idx: uint64(size - 1), ID: said.ID, At: said.At, Body: body}}}
 	for n := range size {
 		s.leaves = append(s.leaves, tlog.RecordHash(fmt.Append(nil, n)))
 	}
@@ -72,7 +74,8 @@ func newShelf(t *testing.T, size int, ranges []record.IdxRange, sizes ...int) *s
 }
 
 func (s *shelf) Extent(context.Context) (Extent, error) {
-	return Extent{Rows: uint64(len(s.leaves) - len(s.missing)), End: uint64(len(s.leaves)), Tiles: uint64(len(s.leaves) / merkle.TileWidth)}, nil
+	return Extent{Rows: uint64(len(s.leaves) - len(s.missing)), End: uint64(len(s.leaves)),
+		Tiles: uint64(len(s.leaves) / merkle.TileWidth)}, nil
 }
 func (s *shelf) Checkpoints(context.Context) ([]Published, error) { return s.checkpoints, nil }
 func (s *shelf) Open(context.Context) (ChunkReader, error)        { return s, nil }
@@ -226,8 +229,10 @@ func TestMonthsThatInterleaveAreRetiredApart(t *testing.T) {
 }
 
 func TestRetirementsThatOverlapCountOnce(t *testing.T) {
-	got := listed([]Retirement{{Ranges: []record.IdxRange{{First: 10, Last: 19}, {First: 30, Last: 39}}}, {Ranges: []record.IdxRange{{First: 0, Last: 12}, {First: 11, Last: 15}, {First: 35, Last: 50}}}})
-	if want := []record.IdxRange{{First: 0, Last: 12}, {First: 13, Last: 19}, {First: 30, Last: 39}, {First: 40, Last: 50}}; fmt.Sprint(got) != fmt.Sprint(want) {
+	got := listed([]Retirement{{Ranges: []record.IdxRange{{First: 10, Last: 19}, {First: 30, Last: 39}}},
+		{Ranges: []record.IdxRange{{First: 0, Last: 12}, {First: 11, Last: 15}, {First: 35, Last: 50}}}})
+	if want := []record.IdxRange{{First: 0, Last: 12}, {First: 13, Last: 19}, {First: 30, Last: 39},
+		{First: 40, Last: 50}}; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
@@ -249,8 +254,10 @@ func TestAPartIsNamedAsItWasAskedForAndAsItWasRead(t *testing.T) {
 		if c.to == 0 {
 			asked.Until = 700
 		}
-		if !r.Good || r.Asked == nil || *r.Asked != asked || r.First != c.first || r.End != c.end || fmt.Sprint(r.Reached) != fmt.Sprint(c.reached) {
-			t.Errorf("%d to %d: good %v, asked %v, read %d to %d, reached %v", c.from, c.to, r.Good, r.Asked, r.First, r.End, r.Reached)
+		if !r.Good || r.Asked == nil || *r.Asked != asked || r.First != c.first || r.End != c.end ||
+			fmt.Sprint(r.Reached) != fmt.Sprint(c.reached) {
+			t.Errorf("%d to %d: good %v, asked %v, read %d to %d, reached %v", c.from, c.to, r.Good, r.Asked, r.First, r.End,
+				r.Reached)
 		}
 	}
 	if r := s.verify(t, nil); !r.Good || r.Asked != nil || r.First != 0 || r.End != 700 {

@@ -69,8 +69,10 @@ func (s State) Encode() ([]byte, error) { return json.Marshal(s) }
 
 // state is the walk as it stands.
 func (w *walk) state(ledger string, read uint64) State {
-	s := State{Format: stateFormat, Ledger: ledger, Next: w.rows.size, Rows: texts(w.rows.roots), Good: w.good, GoodBy: w.goodBy, Goods: w.goods,
-		Bad: w.bad, Dropped: w.dropped, Gone: slices.Clone(w.gone.settled), Going: slices.Clone(w.gone.open), Columns: w.columns, Found: w.found, Proven: hexKeys(w.proven), Strange: hexKeys(w.strange), Read: read}
+	s := State{Format: stateFormat, Ledger: ledger, Next: w.rows.size, Rows: texts(w.rows.roots), Good: w.good,
+		GoodBy: w.goodBy, Goods: w.goods,
+		Bad: w.bad, Dropped: w.dropped, Gone: slices.Clone(w.gone.settled), Going: slices.Clone(w.gone.open),
+		Columns: w.columns, Found: w.found, Proven: hexKeys(w.proven), Strange: hexKeys(w.strange), Read: read}
 	if w.apart {
 		s.Tiled = texts(w.tiled.roots)
 	}

@@ -86,7 +86,8 @@ func (r *run) compareStream(ctx context.Context) error {
 // reached, and the newest that it has.
 func (s *streamRun) behind(ctx context.Context) error {
 	return s.source.BySequence(ctx, s.at.Epoch, s.at.Last+1, ^uint64(0), func(x Record) error {
-		s.differs(x, NotInStream, fmt.Sprintf("the row says that it came from sequence %d of LEDGER, which ends at %d", x.StreamSeq, s.at.Last))
+		s.differs(x, NotInStream, fmt.Sprintf("the row says that it came from sequence %d of LEDGER, which ends at %d",
+			x.StreamSeq, s.at.Last))
 		return nil
 	})
 }
@@ -99,7 +100,8 @@ func (s *streamRun) misplaced(ctx context.Context) error {
 	}
 	rows, err := s.source.Misplaced(ctx, s.at.Epoch, s.at.First, maxStrays)
 	for _, x := range rows {
-		text := fmt.Sprintf("the row says that it came from sequence %d of LEDGER, and stands behind rows of sequence %d and later", x.StreamSeq, s.at.First)
+		text := fmt.Sprintf("the row says that it came from sequence %d of LEDGER, and stands behind rows of sequence %d "+
+			"and later", x.StreamSeq, s.at.First)
 		if x.StreamEpoch != s.at.Epoch {
 			text = "the row says that it came from another making of LEDGER, and stands behind rows of this one"
 		}
@@ -141,7 +143,8 @@ func (s *streamRun) compare(ctx context.Context, batch []message) error {
 		alien = slices.DeleteFunc(alien, func(x Record) bool { return x.StreamSeq < now.First })
 	}
 	for _, x := range alien {
-		s.differs(x, NotInStream, fmt.Sprintf("LEDGER has no message at sequence %d, which the row says it came from", x.StreamSeq))
+		s.differs(x, NotInStream, fmt.Sprintf("LEDGER has no message at sequence %d, which the row says it came from",
+			x.StreamSeq))
 	}
 	return s.lacking(ctx, lacking)
 }
@@ -165,7 +168,8 @@ func (s *streamRun) held(m message, rows []Record) bool {
 			s.again(x, rows[same].Idx)
 		default:
 			altered = altered || x.Idx >= s.w.good
-			s.differs(x, StreamDiffers, fmt.Sprintf("LEDGER holds other bytes at sequence %d, of record id %q", m.seq, idOf(m.body)))
+			s.differs(x, StreamDiffers, fmt.Sprintf("LEDGER holds other bytes at sequence %d, of record id %q", m.seq,
+				idOf(m.body)))
 		}
 	}
 	return same >= 0 || altered
@@ -185,7 +189,8 @@ func (s *streamRun) again(x Record, other uint64) {
 // known says that something else is wrong with a record already.
 func (s *streamRun) known(idx uint64) bool {
 	return slices.ContainsFunc(s.report.Findings, func(f Finding) bool {
-		return f.Count > 0 && f.First <= idx && idx <= f.Last && f.Code != RecordsRewritten && f.Code != ColumnChanged && f.Code != RolledBack
+		return f.Count > 0 && f.First <= idx && idx <= f.Last && f.Code != RecordsRewritten && f.Code != ColumnChanged &&
+			f.Code != RolledBack
 	})
 }
 
@@ -236,7 +241,8 @@ func (s *streamRun) sayUnknown(ctx context.Context) error {
 	}
 	for _, l := range s.unknown {
 		if open[l.leaf] {
-			s.found.add(Finding{Code: NotInLedger, ID: l.id, Text: fmt.Sprintf("LEDGER has record %q at sequence %d; no row has it", l.id, l.seq)})
+			s.found.add(Finding{Code: NotInLedger, ID: l.id,
+				Text: fmt.Sprintf("LEDGER has record %q at sequence %d; no row has it", l.id, l.seq)})
 		}
 	}
 	return nil
@@ -282,7 +288,8 @@ func (s *streamRun) differs(x Record, code Code, text string) {
 		return
 	}
 	if x.Idx < s.w.good {
-		text += ". It was there when the checkpoint over it was signed. Either LEDGER lost its end in a power cut (waybill doctor said stream_rewound then), or was altered, " +
+		text += ". It was there when the checkpoint over it was signed. Either LEDGER lost its end in a power cut " +
+			"(waybill doctor said stream_rewound then), or was altered, " +
 			"or somebody else than the sink put the row into the table: see the sink's log of that time (lost_tail, overtaken)"
 	}
 	s.found.add(Finding{Code: code, First: x.Idx, Last: x.Idx, Count: 1, ID: x.ID, Text: text})
@@ -292,7 +299,8 @@ func (s *streamRun) say() {
 	p := &s.report
 	slices.SortStableFunc(s.found.List, func(a, b Finding) int { return int(a.First) - int(b.First) })
 	for _, f := range s.found.List {
-		if i := slices.IndexFunc(p.Findings, func(g Finding) bool { return g.Code == RecordsRewritten }); i >= 0 && f.Count > 0 &&
+		if i := slices.IndexFunc(p.Findings, func(g Finding) bool { return g.Code == RecordsRewritten }); i >= 0 &&
+			f.Count > 0 &&
 			p.Findings[i].First <= f.First && f.First <= p.Findings[i].Last && p.Findings[i].ID == "" {
 			p.Findings[i].ID = f.ID
 			p.Findings[i].Text += s.narrowed(p.Findings[i].First, f.First)
@@ -307,7 +315,8 @@ func (s *streamRun) say() {
 // be wrong as well.
 func (s *streamRun) narrowed(first, wrong uint64) string {
 	if s.oldest > first && wrong > first {
-		return fmt.Sprintf("; LEDGER, which has only what came from sequence %d on, says otherwise about record %d: the first wrong one is at or before record %d", s.at.First, wrong, wrong)
+		return fmt.Sprintf("; LEDGER, which has only what came from sequence %d on, says otherwise about record %d: the "+
+			"first wrong one is at or before record %d", s.at.First, wrong, wrong)
 	}
 	return fmt.Sprintf("; by LEDGER, which goes back to sequence %d, it is record %d", s.at.First, wrong)
 }

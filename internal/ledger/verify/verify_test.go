@@ -50,8 +50,10 @@ func TestTheFrontierHasTheLibrarysRoots(t *testing.T) {
 }
 
 func TestWhatIsRetired(t *testing.T) {
-	r := record.Record{ID: "x", Kind: record.OperatorAction, At: time.Unix(1_790_000_000, 0), Tenant: "default", Action: record.ActionRetired, Actor: "ann",
-		Settings: record.Retirement{ID: "ret_1", Month: 201501, Parts: 1, Part: 1, Ranges: []record.IdxRange{{First: 0, Last: 4095}, {First: 8192, Last: 9000}}}.Settings()}
+	r := record.Record{ID: "x", Kind: record.OperatorAction, At: time.Unix(1_790_000_000, 0), Tenant: "default",
+		Action: record.ActionRetired, Actor: "ann",
+		Settings: record.Retirement{ID: "ret_1", Month: 201501, Parts: 1, Part: 1,
+			Ranges: []record.IdxRange{{First: 0, Last: 4095}, {First: 8192, Last: 9000}}}.Settings()}
 	body, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -46,13 +46,15 @@ type walk struct {
 const maxOdd = 100_000
 
 func newWalk(checkpoints []Checkpoint, tile storedTile, tiledTo uint64) *walk {
-	return &walk{checkpoints: checkpoints, upperTile: tile, tiledTo: tiledTo, proven: map[tlog.Hash]uint64{}, strange: map[tlog.Hash]uint64{}}
+	return &walk{checkpoints: checkpoints, upperTile: tile, tiledTo: tiledTo, proven: map[tlog.Hash]uint64{},
+		strange: map[tlog.Hash]uint64{}}
 }
 
 // add goes on by one chunk.
 func (w *walk) add(ctx context.Context, r chunkResult) error {
 	for _, s := range r.tiles {
-		w.found.add(Finding{Code: TileMissing, First: s.From * merkle.TileWidth, Last: s.From*merkle.TileWidth + merkle.TileWidth - 1, Count: merkle.TileWidth,
+		w.found.add(Finding{Code: TileMissing, First: s.From * merkle.TileWidth,
+			Last: s.From*merkle.TileWidth + merkle.TileWidth - 1, Count: merkle.TileWidth,
 			Text: fmt.Sprintf("tile %d of level 0 %s", s.From, s.What)})
 	}
 	w.columns = append(w.columns, r.columns...)
@@ -203,7 +205,8 @@ func (w *walk) settle(c Checkpoint, rowsAreRight bool) {
 	}
 	for _, b := range w.bad {
 		w.found.add(Finding{Code: Contradiction,
-			Text: fmt.Sprintf("%s says something else about the first %d records than %s, which today's ledger agrees with: two histories were signed", b.name(), b.Size, by)})
+			Text: fmt.Sprintf("%s says something else about the first %d records than %s, which today's ledger agrees with: "+
+				"two histories were signed", b.name(), b.Size, by)})
 	}
 	w.pending, w.bad = slices.Clone(w.pending[n:]), nil
 	w.good, w.goodBy, w.goods = c.Size, &c, w.goods+1
@@ -271,7 +274,8 @@ func (w *walk) unproven() {
 	}
 	which := "the first wrong record is one of these"
 	if w.partial {
-		which = "one of these is wrong, or a hash that stands for those that were not read; verify the whole ledger to know which"
+		which = "one of these is wrong, or a hash that stands for those that were not read; verify the whole ledger to " +
+			"know which"
 	}
 	f := Finding{Code: RecordsRewritten, First: w.good, Last: first.Size - 1, Count: first.Size - w.good,
 		Text: fmt.Sprintf("%s does not agree with today's records, nor with the tiles; %s: %s", first.name(), since, which)}
@@ -315,7 +319,8 @@ func (w *walk) skip(ctx context.Context, to uint64, stored storedTile) error {
 					return err
 				}
 				if hashes == nil {
-					return fmt.Errorf("tile %d of level 0 is missing, so the range cannot be held against a checkpoint; verify the whole ledger", at/merkle.TileWidth)
+					return fmt.Errorf("tile %d of level 0 is missing, so the range cannot be held against a checkpoint; verify the "+
+						"whole ledger", at/merkle.TileWidth)
 				}
 				w.pass(merkle.TileHeight, tileRoot(hashes))
 				break

@@ -98,7 +98,8 @@ func (c Channel) Redacted() Channel {
 
 // Registry is how channels are kept.
 func Registry() revision.Kind[Channel] {
-	return revision.Kind[Channel]{Bucket: streams.ChannelsBucket, Name: "channel", Meta: func(c *Channel) *revision.Meta { return &c.Meta }}
+	return revision.Kind[Channel]{Bucket: streams.ChannelsBucket, Name: "channel",
+		Meta: func(c *Channel) *revision.Meta { return &c.Meta }}
 }
 
 // WithDefaults fills what may be left out.
@@ -135,7 +136,8 @@ func wrong(field, format string, args ...any) error {
 
 // ValidateName checks the name of a channel or a policy.
 func ValidateName(s string) error {
-	if s == "" || len(s) > maxName || strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
+	if s == "" || len(s) > maxName || strings.Trim(s,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
 		return wrong("name", "%.80q; want 1 to %d letters, digits, - and _", s, maxName)
 	}
 	return nil
@@ -196,10 +198,12 @@ func (c Channel) unused() error {
 		set   bool
 		kinds []Kind
 	}{
-		{"url", c.URL != "", []Kind{Webhook, PagerDuty, SMS}}, {"secret", c.Secret != "", []Kind{Webhook, PagerDuty, Slack, Email, SMS}},
+		{"url", c.URL != "", []Kind{Webhook, PagerDuty, SMS}},
+		{"secret", c.Secret != "", []Kind{Webhook, PagerDuty, Slack, Email, SMS}},
 		{"from", c.From != "", []Kind{Email, SMS}}, {"to", len(c.To) > 0, []Kind{Email, SMS}},
 		{"host", c.Host != "", []Kind{Email}}, {"port", c.Port != 0, []Kind{Email}}, {"tls", c.TLS != "", []Kind{Email}},
-		{"username", c.Username != "", []Kind{Email}}, {"account", c.Account != "", []Kind{SMS}}, {"subject", c.Subject != "", []Kind{NATS}},
+		{"username", c.Username != "", []Kind{Email}}, {"account", c.Account != "", []Kind{SMS}},
+		{"subject", c.Subject != "", []Kind{NATS}},
 	} {
 		if !s.set {
 			continue
@@ -276,7 +280,8 @@ func (c Channel) validateSMS(policy egress.Policy) error {
 	case c.Secret == "" || len(c.Secret) > maxField && !c.Sealed():
 		return wrong("secret", "missing, or too long; want the account's auth token")
 	case !smsSender.MatchString(c.From):
-		return wrong("from", "%.40q; want a number such as +15005550006, a sender's name of up to 11 letters, or a messaging service MG…", c.From)
+		return wrong("from", "%.40q; want a number such as +15005550006, a sender's name of up to 11 letters, or a "+
+			"messaging service MG…", c.From)
 	case len(c.To) != 1 || !phone.MatchString(c.To[0]):
 		return wrong("to", "want exactly one number, such as +15005550009; make a channel for each person")
 	}
@@ -284,7 +289,8 @@ func (c Channel) validateSMS(policy egress.Policy) error {
 }
 
 func validateSubject(s string) error {
-	if s == "" || len(s) > 200 || strings.ContainsAny(s, " \t\r\n*>") || strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..") {
+	if s == "" || len(s) > 200 || strings.ContainsAny(s, " \t\r\n*>") || strings.HasPrefix(s, ".") ||
+		strings.HasSuffix(s, ".") || strings.Contains(s, "..") {
 		return wrong("subject", "%.80q; want a NATS subject without wildcards, such as oncall.waybill", s)
 	}
 	if streams.Ours(s) {

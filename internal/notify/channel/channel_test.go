@@ -47,8 +47,10 @@ func sender(t testing.TB, alter func(*channel.Options)) *channel.Sender {
 	return s
 }
 
-var message = channel.Message{ID: "inc_1-3", Key: "inc_1", Action: channel.Trigger, Title: "lab_result.critical was not delivered to ep_1",
-	Text: "Event evt_1 was owed to ep_1 <b> & was not delivered.\nWho takes this: waybill escalation ack inc_1 --by YOU", Link: "https://waybill.example/inc_1",
+var message = channel.Message{ID: "inc_1-3", Key: "inc_1", Action: channel.Trigger,
+	Title:  "lab_result.critical was not delivered to ep_1",
+	Text:   "Event evt_1 was owed to ep_1 <b> & was not delivered.\nWho takes this: waybill escalation ack inc_1 --by YOU",
+	Link:   "https://waybill.example/inc_1",
 	Source: "up_1", At: time.Date(2026, 11, 2, 3, 14, 0, 0, time.UTC), Try: 2, Data: map[string]any{"count": 1}}
 
 // exchange is what an HTTP server got.
@@ -103,7 +105,8 @@ func TestAWebhookVerifiesAsEveryDeliveryDoes(t *testing.T) {
 		Data            map[string]any
 	}
 	must(t, json.Unmarshal(e.body, &body))
-	if body.ID != message.ID || body.Type != "waybill.escalation.triggered" || body.DeliveryAttempt != 2 || body.Data["count"] != 1.0 {
+	if body.ID != message.ID || body.Type != "waybill.escalation.triggered" || body.DeliveryAttempt != 2 ||
+		body.Data["count"] != 1.0 {
 		t.Errorf("body %s", e.body)
 	}
 }
@@ -126,8 +129,10 @@ func TestAPagerIsTriggeredAndResolvedUnderTheIncidentsKey(t *testing.T) {
 	var first, second event
 	must(t, json.Unmarshal(got()[0].body, &first))
 	must(t, json.Unmarshal(got()[1].body, &second))
-	if got()[0].path != "/v2/enqueue" || first.RoutingKey != string(c.Secret) || first.Action != "trigger" || first.DedupKey != "inc_1" ||
-		first.Payload.Summary != message.Title || first.Payload.Severity != "critical" || first.Payload.Source != "up_1" || first.Links[0].Href != message.Link {
+	if got()[0].path != "/v2/enqueue" || first.RoutingKey != string(c.Secret) || first.Action != "trigger" ||
+		first.DedupKey != "inc_1" ||
+		first.Payload.Summary != message.Title || first.Payload.Severity != "critical" || first.Payload.Source != "up_1" ||
+		first.Links[0].Href != message.Link {
 		t.Errorf("trigger: %s", got()[0].body)
 	}
 	if second.Action != "resolve" || second.DedupKey != "inc_1" || second.Payload != nil {
@@ -148,7 +153,8 @@ func TestAChatCannotBeMadeToMentionOrLink(t *testing.T) {
 
 func TestATextMessageIsShortAndAuthenticated(t *testing.T) {
 	s, got := httpServer(t, 201, `{"sid":"SM1"}`)
-	c := channel.Channel{Name: "sms", Kind: channel.SMS, URL: s.URL, Account: "AC123", Secret: "token", From: "+15005550006", To: []string{"+15005550009"}}
+	c := channel.Channel{Name: "sms", Kind: channel.SMS, URL: s.URL, Account: "AC123", Secret: "token",
+		From: "+15005550006", To: []string{"+15005550009"}}
 	long := message
 	long.Text = strings.Repeat("ü", 2000)
 	told(t, sender(t, nil).Send(t.Context(), c, long))
@@ -156,15 +162,18 @@ func TestATextMessageIsShortAndAuthenticated(t *testing.T) {
 	form, err := url.ParseQuery(string(e.body))
 	must(t, err)
 	r := http.Request{Header: e.header}
-	if user, password, _ := r.BasicAuth(); e.path != "/2010-04-01/Accounts/AC123/Messages.json" || user != "AC123" || password != "token" {
+	if user, password, _ := r.BasicAuth(); e.path != "/2010-04-01/Accounts/AC123/Messages.json" || user != "AC123" ||
+		password != "token" {
 		t.Errorf("path %s, user %s", e.path, user)
 	}
-	if form.Get("To") != "+15005550009" || form.Get("From") != "+15005550006" || len(form.Get("Body")) > 490 || !strings.HasPrefix(form.Get("Body"), message.Title) {
+	if form.Get("To") != "+15005550009" || form.Get("From") != "+15005550006" || len(form.Get("Body")) > 490 ||
+		!strings.HasPrefix(form.Get("Body"), message.Title) {
 		t.Errorf("form %v", form)
 	}
 	c.From = "MG0123456789abcdef0123456789abcdef"
 	told(t, sender(t, nil).Send(t.Context(), c, message))
-	if form, err := url.ParseQuery(string(got()[1].body)); err != nil || form.Get("MessagingServiceSid") != c.From || form.Has("From") {
+	if form, err := url.ParseQuery(string(got()[1].body)); err != nil || form.Get("MessagingServiceSid") != c.From ||
+		form.Has("From") {
 		t.Errorf("form %v", form)
 	}
 }
@@ -190,8 +199,10 @@ func TestASubjectGetsTheMessageForPrograms(t *testing.T) {
 }
 
 func email(s *testkit.SMTP) channel.Channel {
-	c := channel.Channel{Name: "mail", Kind: channel.Email, Host: "localhost", Port: s.Port(), TLS: channel.StartTLS, Username: s.User,
-		Secret: channel.Secret(s.Password), From: "waybill@example.com", To: []string{"oncall@example.com", "lead@example.com"}}
+	c := channel.Channel{Name: "mail", Kind: channel.Email, Host: "localhost", Port: s.Port(), TLS: channel.StartTLS,
+		Username: s.User,
+		Secret:   channel.Secret(s.Password), From: "waybill@example.com",
+		To: []string{"oncall@example.com", "lead@example.com"}}
 	if s.Implicit {
 		c.TLS = channel.ImplicitTLS
 	}
@@ -205,8 +216,10 @@ func TestMailIsSentOverVerifiedTLS(t *testing.T) {
 			s := testkit.NewSMTP(t, a.Server(time.Now().Add(time.Hour)), func(s *testkit.SMTP) { s.Implicit = implicit })
 			told(t, sender(t, func(o *channel.Options) { o.RootCAs = a.Pool() }).Send(t.Context(), email(s), message))
 			m := s.Mails()[0]
-			if m.Message.Header.Get("Subject") != message.Title || m.Message.Header.Get("Message-Id") != "<inc_1-3@example.com>" ||
-				m.Message.Header.Get("Auto-Submitted") != "auto-generated" || len(m.To) != 2 || !strings.Contains(m.From, "waybill@example.com") {
+			if m.Message.Header.Get("Subject") != message.Title ||
+				m.Message.Header.Get("Message-Id") != "<inc_1-3@example.com>" ||
+				m.Message.Header.Get("Auto-Submitted") != "auto-generated" || len(m.To) != 2 ||
+				!strings.Contains(m.From, "waybill@example.com") {
 				t.Errorf("%s to %v: %v", m.From, m.To, m.Message.Header)
 			}
 			if !strings.Contains(m.Body, "waybill escalation ack inc_1") || !strings.Contains(m.Body, message.Link) {
@@ -231,13 +244,19 @@ func TestMailThatCannotBeSentSafelyIsNotSent(t *testing.T) {
 		outcome outcome.Outcome
 		class   outcome.Class
 	}{
-		{"the server has no STARTTLS", func(s *testkit.SMTP) { s.StartTLS = false }, a, nil, "tls_failed", outcome.ClassTerminal},
+		{"the server has no STARTTLS", func(s *testkit.SMTP) { s.StartTLS = false }, a, nil, "tls_failed",
+			outcome.ClassTerminal},
 		{"its certificate is of an unknown authority", nil, other, nil, "tls_failed", outcome.ClassRetryable},
-		{"it expects TLS from the first byte", nil, a, func(c *channel.Channel) { c.TLS = channel.ImplicitTLS }, "tls_failed", outcome.ClassRetryable},
-		{"the password is wrong", nil, a, func(c *channel.Channel) { c.Secret = "hunter2hunter2" }, "rejected", outcome.ClassTerminal},
-		{"it is busy", func(s *testkit.SMTP) { s.Reply = on("MAIL", "451 4.3.0 try later") }, a, nil, "busy", outcome.ClassRetryable},
-		{"it refuses the receiver", func(s *testkit.SMTP) { s.Reply = on("RCPT", "550 5.1.1 no such user") }, a, nil, "rejected", outcome.ClassTerminal},
-		{"it refuses the message", func(s *testkit.SMTP) { s.Reply = on("DATA", "554 5.6.0 no") }, a, nil, "rejected", outcome.ClassTerminal},
+		{"it expects TLS from the first byte", nil, a, func(c *channel.Channel) { c.TLS = channel.ImplicitTLS }, "tls_failed",
+			outcome.ClassRetryable},
+		{"the password is wrong", nil, a, func(c *channel.Channel) { c.Secret = "hunter2hunter2" }, "rejected",
+			outcome.ClassTerminal},
+		{"it is busy", func(s *testkit.SMTP) { s.Reply = on("MAIL", "451 4.3.0 try later") }, a, nil, "busy",
+			outcome.ClassRetryable},
+		{"it refuses the receiver", func(s *testkit.SMTP) { s.Reply = on("RCPT", "550 5.1.1 no such user") }, a, nil,
+			"rejected", outcome.ClassTerminal},
+		{"it refuses the message", func(s *testkit.SMTP) { s.Reply = on("DATA", "554 5.6.0 no") }, a, nil, "rejected",
+			outcome.ClassTerminal},
 		{"nobody listens", func(s *testkit.SMTP) { s.Close() }, a, nil, "unreachable", outcome.ClassRetryable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -253,7 +272,8 @@ func TestMailThatCannotBeSentSafelyIsNotSent(t *testing.T) {
 			if n := len(s.Mails()); n != 0 {
 				t.Errorf("%d mails were taken", n)
 			}
-			if strings.Contains(r.Error, string(ch.Secret)) || strings.Contains(s.Said(), string(ch.Secret)) && c.name != "the password is wrong" {
+			if strings.Contains(r.Error, string(ch.Secret)) || strings.Contains(s.Said(), string(ch.Secret)) &&
+				c.name != "the password is wrong" {
 				t.Errorf("the secret shows: %s", r.Error)
 			}
 		})
@@ -275,18 +295,22 @@ func TestAnAnswerBecomesAnOutcome(t *testing.T) {
 		outcome outcome.Outcome
 		class   outcome.Class
 	}{
-		{200, "delivered", outcome.ClassDelivered}, {202, "delivered", outcome.ClassDelivered}, {301, "rejected", outcome.ClassTerminal},
-		{400, "rejected", outcome.ClassTerminal}, {401, "rejected", outcome.ClassTerminal}, {404, "rejected", outcome.ClassTerminal}, {408, "busy", outcome.ClassRetryable},
+		{200, "delivered", outcome.ClassDelivered}, {202, "delivered", outcome.ClassDelivered},
+		{301, "rejected", outcome.ClassTerminal},
+		{400, "rejected", outcome.ClassTerminal}, {401, "rejected", outcome.ClassTerminal},
+		{404, "rejected", outcome.ClassTerminal}, {408, "busy", outcome.ClassRetryable},
 		{429, "busy", outcome.ClassRetryable}, {500, "busy", outcome.ClassRetryable}, {503, "busy", outcome.ClassRetryable},
 	} {
 		t.Run(fmt.Sprint(c.status), func(t *testing.T) {
 			s, _ := httpServer(t, c.status, "said by /services/T0/B0/secretpath of ann@example.com\nand more")
 			secret := s.URL + "/services/T0/B0/secretpath"
-			r := sender(t, nil).Send(t.Context(), channel.Channel{Name: "c", Kind: channel.Slack, Secret: channel.Secret(secret)}, message)
+			r := sender(t, nil).Send(t.Context(), channel.Channel{Name: "c", Kind: channel.Slack,
+				Secret: channel.Secret(secret)}, message)
 			if r.Outcome != c.outcome || r.Class != c.class || r.Status != c.status {
 				t.Errorf("result %+v", r)
 			}
-			if strings.Contains(r.Error, secret) || strings.Contains(r.Error, "ann@") || strings.Contains(r.Error, "\n") || len(r.Error) > 320 {
+			if strings.Contains(r.Error, secret) || strings.Contains(r.Error, "ann@") || strings.Contains(r.Error, "\n") ||
+				len(r.Error) > 320 {
 				t.Errorf("error %q", r.Error)
 			}
 		})
@@ -301,7 +325,8 @@ func TestWhatMustNotBeCalledIsNotCalled(t *testing.T) {
 		{Name: "w", Kind: channel.Webhook, URL: s.URL, Secret: hookSecret},
 		{Name: "s", Kind: channel.Slack, Secret: channel.Secret(s.URL)},
 		{Name: "p", Kind: channel.PagerDuty, URL: s.URL, Secret: "0123456789abcdef0123456789abcdef"},
-		{Name: "m", Kind: channel.Email, Host: "localhost", Port: 9, TLS: channel.StartTLS, From: "a@example.com", To: []string{"b@example.com"}},
+		{Name: "m", Kind: channel.Email, Host: "localhost", Port: 9, TLS: channel.StartTLS, From: "a@example.com",
+			To: []string{"b@example.com"}},
 	} {
 		if r := strict.Send(t.Context(), c, message); r.Outcome != "address_blocked" || r.Class != outcome.ClassTerminal {
 			t.Errorf("%s: %+v", c.Kind, r)
@@ -319,7 +344,8 @@ func TestAServerThatHangsCostsATimeoutAndNoMore(t *testing.T) {
 	defer close(release)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	r := sender(t, nil).Send(ctx, channel.Channel{Name: "w", Kind: channel.Webhook, URL: s.URL, Secret: hookSecret}, message)
+	r := sender(t, nil).Send(ctx, channel.Channel{Name: "w", Kind: channel.Webhook, URL: s.URL, Secret: hookSecret},
+		message)
 	if r.Outcome != "timeout" || r.Class != outcome.ClassRetryable || r.Duration > 3*time.Second {
 		t.Errorf("result %+v", r)
 	}

@@ -34,7 +34,8 @@ func (s *Sender) sendEmail(ctx context.Context, c Channel, m Message) Result {
 		options = append(options, mail.WithSSL())
 	}
 	if c.Username != "" {
-		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthPlain), mail.WithUsername(c.Username), mail.WithPassword(string(c.Secret)))
+		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthPlain), mail.WithUsername(c.Username),
+			mail.WithPassword(string(c.Secret)))
 	}
 	client, err := mail.NewClient(c.Host, options...)
 	if err != nil {

@@ -90,7 +90,8 @@ func (s *Sender) sendPagerDuty(ctx context.Context, c Channel, m Message) Result
 			severity = "info"
 		}
 		event.Action, event.Client = "trigger", "Waybill"
-		event.Payload = &payload{clip(m.Title, maxSummary-3), orElse(m.Source, "waybill"), severity, m.At.UTC().Format(time.RFC3339Nano), details}
+		event.Payload = &payload{clip(m.Title, maxSummary-3), orElse(m.Source, "waybill"), severity,
+			m.At.UTC().Format(time.RFC3339Nano), details}
 		if m.Link != "" {
 			event.Links = []link{{m.Link, "What is on record"}}
 		}
@@ -99,7 +100,8 @@ func (s *Sender) sendPagerDuty(ctx context.Context, c Channel, m Message) Result
 	if err != nil {
 		return misconfigured(err.Error())
 	}
-	return s.post(ctx, strings.TrimSuffix(c.URL, "/")+"/v2/enqueue", http.Header{"Content-Type": {"application/json"}}, body)
+	return s.post(ctx, strings.TrimSuffix(c.URL, "/")+"/v2/enqueue", http.Header{"Content-Type": {"application/json"}},
+		body)
 }
 
 func (s *Sender) sendSlack(ctx context.Context, c Channel, m Message) Result {
@@ -132,7 +134,8 @@ func (s *Sender) sendSMS(ctx context.Context, c Channel, m Message) Result {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	r := &http.Request{Header: header}
 	r.SetBasicAuth(c.Account, string(c.Secret))
-	return s.post(ctx, strings.TrimSuffix(c.URL, "/")+"/2010-04-01/Accounts/"+c.Account+"/Messages.json", header, []byte(form.Encode()))
+	return s.post(ctx, strings.TrimSuffix(c.URL, "/")+"/2010-04-01/Accounts/"+c.Account+"/Messages.json", header,
+		[]byte(form.Encode()))
 }
 
 // post makes the request and sorts the answer.
@@ -169,7 +172,8 @@ func ofStatus(status int, answer []byte) Result {
 	case status >= 200 && status < 300:
 		r.Class, r.Outcome = outcome.ClassDelivered, outcome.Delivered
 		return r
-	case status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests, status >= 500:
+	case status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests,
+		status >= 500:
 		r.Class, r.Outcome = outcome.ClassRetryable, outcome.Busy
 	}
 	r.Error = fmt.Sprintf("answered %d", status)

@@ -31,7 +31,8 @@ func (s *Sender) sendNATS(ctx context.Context, c Channel, m Message) Result {
 	if err != nil {
 		return misconfigured(err.Error())
 	}
-	if err := s.o.NC.PublishMsg(&nats.Msg{Subject: c.Subject, Header: nats.Header{nats.MsgIdHdr: {m.ID}}, Data: body}); err != nil {
+	if err := s.o.NC.PublishMsg(&nats.Msg{Subject: c.Subject, Header: nats.Header{nats.MsgIdHdr: {m.ID}},
+		Data: body}); err != nil {
 		return failure(err)
 	}
 	// Without it the message may still be in our own buffer while NATS is away.

@@ -33,8 +33,10 @@ func TestEveryConnectionGoesThroughTheProxy(t *testing.T) {
 		names bool
 		asked string
 	}{
-		"a webhook":                     {channel.Channel{Kind: channel.Webhook, URL: web.URL, Secret: hookSecret}, false, strings.TrimPrefix(web.URL, "http://")},
-		"a chat":                        {channel.Channel{Kind: channel.Slack, Secret: channel.Secret(web.URL + "/x")}, false, strings.TrimPrefix(web.URL, "http://")},
+		"a webhook": {channel.Channel{Kind: channel.Webhook, URL: web.URL, Secret: hookSecret}, false,
+			strings.TrimPrefix(web.URL, "http://")},
+		"a chat": {channel.Channel{Kind: channel.Slack, Secret: channel.Secret(web.URL + "/x")}, false,
+			strings.TrimPrefix(web.URL, "http://")},
 		"mail, STARTTLS":                {email(starttls), false, onPort("127.0.0.1:%d", starttls.Port())},
 		"mail, TLS from the first byte": {email(implicit), false, onPort("127.0.0.1:%d", implicit.Port())},
 		"mail, by name":                 {email(starttls), true, onPort("localhost:%d", starttls.Port())},
@@ -61,14 +63,18 @@ func TestEveryConnectionGoesThroughTheProxy(t *testing.T) {
 func TestAProxyThatFailsIsTriedAgainAndSaysSo(t *testing.T) {
 	web, calls := httpServer(t, http.StatusOK, "")
 	hook := channel.Channel{Kind: channel.Webhook, URL: web.URL, Secret: hookSecret}
-	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+	}))
 	defer refuses.Close()
 	silent := make(chan struct{})
 	hangs := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-silent }))
 	defer func() { close(silent); hangs.Close() }()
 	// Whether the dial or the try ends first is the machine's.
 	const either = ""
-	mail := channel.Channel{Kind: channel.Email, Host: "127.0.0.1", Port: 25, TLS: channel.StartTLS, From: "a@example.com", To: []string{"b@example.com"}}
+	mail := channel.Channel{Kind: channel.Email, Host: "127.0.0.1", Port: 25, TLS: channel.StartTLS, From: "a@example.com",
+		To: []string{"b@example.com"}}
 	for _, c := range []struct {
 		name, proxy string
 		to          channel.Channel
@@ -76,13 +82,17 @@ func TestAProxyThatFailsIsTriedAgainAndSaysSo(t *testing.T) {
 		class       outcome.Class
 		text        string
 	}{
-		{"it refuses a call", refuses.URL, hook, "unreachable", outcome.ClassRetryable, "the egress proxy answered 403 to CONNECT"},
-		{"it refuses mail", refuses.URL, mail, "unreachable", outcome.ClassRetryable, "the egress proxy answered 403 to CONNECT"},
-		{"it is not there", "http://127.0.0.1:1", hook, "unreachable", outcome.ClassRetryable, "the egress proxy refused the connection"},
+		{"it refuses a call", refuses.URL, hook, "unreachable", outcome.ClassRetryable,
+			"the egress proxy answered 403 to CONNECT"},
+		{"it refuses mail", refuses.URL, mail, "unreachable", outcome.ClassRetryable,
+			"the egress proxy answered 403 to CONNECT"},
+		{"it is not there", "http://127.0.0.1:1", hook, "unreachable", outcome.ClassRetryable,
+			"the egress proxy refused the connection"},
 		{"it says nothing", hangs.URL, hook, either, outcome.ClassRetryable, "in time"},
 		{"it says nothing to mail", hangs.URL, mail, either, outcome.ClassRetryable, "in time"},
 		{"it may not be called", "http://10.0.0.1:3128", hook, "unreachable", outcome.ClassRetryable, "10.0.0.1"},
-		{"the target may not be called", refuses.URL, channel.Channel{Kind: channel.Webhook, URL: "http://10.0.0.1/", Secret: hookSecret}, "address_blocked", outcome.ClassTerminal, "10.0.0.1"},
+		{"the target may not be called", refuses.URL, channel.Channel{Kind: channel.Webhook, URL: "http://10.0.0.1/",
+			Secret: hookSecret}, "address_blocked", outcome.ClassTerminal, "10.0.0.1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := sender(t, func(o *channel.Options) { o.Proxy, o.Timeout = through(t, c.proxy), time.Second })

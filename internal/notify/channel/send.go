@@ -104,8 +104,10 @@ func NewSender(o Options) *Sender {
 		o.Software = "Waybill"
 	}
 	d := &net.Dialer{Timeout: o.Timeout, ControlContext: o.Egress.ControlContext}
-	t := &http.Transport{DialContext: o.through(d.DialContext, false), TLSClientConfig: tlsConfig(o.RootCAs, ""), TLSHandshakeTimeout: o.Timeout,
-		ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10}
+	t := &http.Transport{DialContext: o.through(d.DialContext, false), TLSClientConfig: tlsConfig(o.RootCAs, ""),
+		TLSHandshakeTimeout: o.Timeout,
+		ForceAttemptHTTP2:   true, MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10}
 	return &Sender{o: o, dialMail: o.through(d.DialContext, true), redact: o.Redact, http: &http.Client{Transport: t,
 		// A redirect would carry what we say to an address that nobody configured.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
@@ -118,7 +120,8 @@ func (o Options) through(direct dial, serverFirst bool) dial {
 	if o.Proxy == nil {
 		return direct
 	}
-	t := egress.Tunnel{Policy: o.Egress, Proxy: *o.Proxy, ByName: o.ProxyNames, TLS: tlsConfig(o.RootCAs, ""), Dial: direct, ServerFirst: serverFirst}
+	t := egress.Tunnel{Policy: o.Egress, Proxy: *o.Proxy, ByName: o.ProxyNames, TLS: tlsConfig(o.RootCAs, ""),
+		Dial: direct, ServerFirst: serverFirst}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		// net/http does not end a dial with the request that asked for it.
 		ctx, cancel := context.WithTimeout(ctx, o.Timeout)
@@ -186,7 +189,8 @@ func clip(s string, most int) string {
 }
 
 func misconfigured(why string) Result {
-	return Result{Class: outcome.ClassTerminal, Outcome: outcome.Misconfigured, Error: why + "; change the channel with: waybill channel update"}
+	return Result{Class: outcome.ClassTerminal, Outcome: outcome.Misconfigured,
+		Error: why + "; change the channel with: waybill channel update"}
 }
 
 // failure sorts an error of the network.

@@ -17,9 +17,11 @@ func TestAChannelThatCannotWorkIsRefusedWithTheSettingToCorrect(t *testing.T) {
 		channel.Webhook:   {Name: "c", Kind: channel.Webhook, URL: "https://example.com/x", Secret: hookSecret},
 		channel.PagerDuty: {Name: "c", Kind: channel.PagerDuty, Secret: "0123456789abcdef0123456789abcdef"},
 		channel.Slack:     {Name: "c", Kind: channel.Slack, Secret: "https://hooks.slack.com/services/T/B/x"},
-		channel.Email:     {Name: "c", Kind: channel.Email, Host: "smtp.example.com", From: "a@example.com", To: []string{"b@example.com"}},
-		channel.SMS:       {Name: "c", Kind: channel.SMS, Account: "AC1", Secret: "t", From: "Waybill", To: []string{"+15005550009"}},
-		channel.NATS:      {Name: "c", Kind: channel.NATS, Subject: "oncall.waybill"},
+		channel.Email: {Name: "c", Kind: channel.Email, Host: "smtp.example.com", From: "a@example.com",
+			To: []string{"b@example.com"}},
+		channel.SMS: {Name: "c", Kind: channel.SMS, Account: "AC1", Secret: "t", From: "Waybill",
+			To: []string{"+15005550009"}},
+		channel.NATS: {Name: "c", Kind: channel.NATS, Subject: "oncall.waybill"},
 	}
 	for kind, c := range valid {
 		if err := c.WithDefaults().Validate(egress.Policy{}); err != nil {
@@ -76,7 +78,8 @@ func TestAChannelThatCannotWorkIsRefusedWithTheSettingToCorrect(t *testing.T) {
 
 func TestNoWayOfPrintingAChannelShowsItsSecret(t *testing.T) {
 	c := channel.Channel{Name: "c", Kind: channel.Slack, Secret: "https://hooks.slack.com/services/T/B/verysecret"}
-	for _, s := range []string{fmt.Sprint(c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), fmt.Sprint(c.Secret), c.Address()} {
+	for _, s := range []string{fmt.Sprint(c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), fmt.Sprint(c.Secret),
+		c.Address()} {
 		if strings.Contains(s, "verysecret") {
 			t.Errorf("shown: %s", s)
 		}
@@ -91,7 +94,8 @@ func TestASealedSecretOpensForItsChannelAndDestinationAlone(t *testing.T) {
 	for _, c := range []channel.Channel{
 		{Name: "c", Kind: channel.Slack, Secret: "https://hooks.slack.com/services/T/B/verysecret"},
 		{Name: "c", Kind: channel.PagerDuty, URL: "https://events.pagerduty.com", Secret: "0123456789abcdef0123456789abcdef"},
-		{Name: "c", Kind: channel.Email, Host: "smtp.example.com", Port: 587, TLS: channel.StartTLS, Username: "u", Secret: "verysecret", From: "a@example.com", To: []string{"b@example.com"}},
+		{Name: "c", Kind: channel.Email, Host: "smtp.example.com", Port: 587, TLS: channel.StartTLS, Username: "u",
+			Secret: "verysecret", From: "a@example.com", To: []string{"b@example.com"}},
 		{Name: "c", Kind: channel.Webhook, URL: "https://example.com/x", Secret: hookSecret},
 	} {
 		stored := c.Seal(ring)

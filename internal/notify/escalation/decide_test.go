@@ -15,8 +15,10 @@ import (
 var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
 func problem(n int, at time.Time, within time.Duration) escalation.Problem {
-	t := escalation.Problem{ID: fmt.Sprintf("delivery.dead_lettered/evt-%d/ep_%d", n, n%3), Kind: record.DeliveryDeadLetter, Tenant: "acme",
-		EventID: fmt.Sprintf("evt-%d", n), EndpointID: fmt.Sprintf("ep_%d", n%3), EventType: "lab.critical", Reason: "attempts_exhausted", Attempts: 8, At: at}
+	t := escalation.Problem{ID: fmt.Sprintf("delivery.dead_lettered/evt-%d/ep_%d", n, n%3),
+		Kind: record.DeliveryDeadLetter, Tenant: "acme",
+		EventID: fmt.Sprintf("evt-%d", n), EndpointID: fmt.Sprintf("ep_%d", n%3), EventType: "lab.critical",
+		Reason: "attempts_exhausted", Attempts: 8, At: at}
 	if within != 0 {
 		t.DeliverBy = at.Add(within)
 	}
@@ -51,22 +53,30 @@ func TestWhatAnIncidentNeedsNow(t *testing.T) {
 		want    string // starts; alert; expire
 		at      time.Duration
 	}{
-		{"a new one is told at once", func(i *escalation.Incident) { i.Steps, i.Reach = 0, map[string]*escalation.Reach{} }, p(10, 5*time.Minute), 0, "a1", 2 * time.Minute},
+		{"a new one is told at once", func(i *escalation.Incident) { i.Steps, i.Reach = 0, map[string]*escalation.Reach{} },
+			p(10, 5*time.Minute), 0, "a1", 2 * time.Minute},
 		{"told, it waits for its second step", nil, p(10, 0), time.Minute, "", 2 * time.Minute},
 		{"the second step is due", nil, p(10, 0), 2 * time.Minute, "b2", 10 * time.Minute},
-		{"acknowledged, nothing is due", func(i *escalation.Incident) { i.State = escalation.Acknowledged }, p(99, 0), 2 * time.Minute, "", -1},
-		{"the steps begin anew", func(i *escalation.Incident) { i.Steps = 2 }, p(10, 0), 10 * time.Minute, "a1", 12 * time.Minute},
-		{"without a repeat they do not", func(i *escalation.Incident) { i.Steps, i.Policy.Repeat = 2, 0 }, p(10, 0), 10 * time.Minute, "", time.Hour},
+		{"acknowledged, nothing is due", func(i *escalation.Incident) { i.State = escalation.Acknowledged }, p(99, 0),
+			2 * time.Minute, "", -1},
+		{"the steps begin anew", func(i *escalation.Incident) { i.Steps = 2 }, p(10, 0), 10 * time.Minute, "a1",
+			12 * time.Minute},
+		{"without a repeat they do not", func(i *escalation.Incident) { i.Steps, i.Policy.Repeat = 2, 0 }, p(10, 0),
+			10 * time.Minute, "", time.Hour},
 		{"after a long stop, what was missed is told once", nil, p(10, 0), 25 * time.Minute, "b2 a1", 30 * time.Minute},
 		{"its longest time is over", nil, p(10, 0), time.Hour, "expire", -1},
 		{"more came: it waits for the window", nil, p(12, 5*time.Minute), 10 * time.Second, "", 30 * time.Second},
 		{"more came: the window is over", nil, p(12, 5*time.Minute), 30 * time.Second, "a1", 2 * time.Minute},
 		{"more came, and a deadline is near", nil, p(12, 25*time.Second), 15 * time.Second, "a1", 25 * time.Second},
-		{"more came, all with near deadlines: a burst is not a burst of messages", nil, p(12, 8*time.Second), time.Second, "", 3 * time.Second},
+		{"more came, all with near deadlines: a burst is not a burst of messages", nil, p(12, 8*time.Second), time.Second, "",
+			3 * time.Second},
 		{"untold, while a try is under way", untold, p(10, 5*time.Minute), time.Minute, "", 2 * time.Minute},
-		{"untold, and every channel of the step failed: the next one at once", func(i *escalation.Incident) { untold(i); i.Reach["a"].Failures = 1 }, p(10, 5*time.Minute), time.Second, "b2", 5 * time.Minute},
+		{"untold, and every channel of the step failed: the next one at once",
+			func(i *escalation.Incident) { untold(i); i.Reach["a"].Failures = 1 }, p(10, 5*time.Minute), time.Second, "b2",
+			5 * time.Minute},
 		{"untold when it must have been: say so", untold, p(10, 30*time.Second), 30 * time.Second, "alert", 2 * time.Minute},
-		{"which is said once", func(i *escalation.Incident) { untold(i); i.Alerted = 10 }, p(10, 30*time.Second), 40 * time.Second, "", 2 * time.Minute},
+		{"which is said once", func(i *escalation.Incident) { untold(i); i.Alerted = 10 }, p(10, 30*time.Second),
+			40 * time.Second, "", 2 * time.Minute},
 		{"a channel that failed gets what came since with its next message", func(i *escalation.Incident) { untold(i); i.Reach["a"].Failures, i.Steps = 3, 2 }, p(12, 5*time.Minute), 30 * time.Second, "a1", 5 * time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -102,12 +112,14 @@ func TestNextNeverAsksToLookAgainInThePast(t *testing.T) {
 		i := begun(func(i *escalation.Incident) {
 			i.Steps = random.IntN(9)
 			r := i.Reach["a"]
-			r.Active, r.Failures, r.StartedAt = random.IntN(2) == 0, random.IntN(3), noon.Add(time.Duration(random.Int64N(int64(time.Hour))))
+			r.Active, r.Failures, r.StartedAt = random.IntN(2) == 0, random.IntN(3),
+				noon.Add(time.Duration(random.Int64N(int64(time.Hour))))
 			if random.IntN(2) == 0 {
 				r.Told = 0
 			}
 		})
-		plan := escalation.Next(i, escalation.Pending{Last: uint64(10 + random.IntN(3)), TellBy: noon.Add(time.Duration(random.Int64N(int64(time.Hour))))}, now)
+		plan := escalation.Next(i, escalation.Pending{Last: uint64(10 + random.IntN(3)),
+			TellBy: noon.Add(time.Duration(random.Int64N(int64(time.Hour))))}, now)
 		if !plan.At.IsZero() && !plan.At.After(now) {
 			t.Fatalf("at %s it asks to look again at %s: %+v", now, plan.At, plan)
 		}
@@ -126,7 +138,8 @@ func TestATryIsRepeatedSoonEnoughForTheDeadline(t *testing.T) {
 		want     time.Duration
 	}{
 		{1, time.Hour, 0, 1, time.Second}, {2, time.Hour, 0, 1, 2 * time.Second}, {4, time.Hour, 0, 0.5, 4 * time.Second},
-		{50, 10 * time.Hour, 0, 1, time.Minute}, {50, 8 * time.Second, 0, 1, 2 * time.Second}, {3, -time.Hour, 0, 1, 4 * time.Second},
+		{50, 10 * time.Hour, 0, 1, time.Minute}, {50, 8 * time.Second, 0, 1, 2 * time.Second},
+		{3, -time.Hour, 0, 1, 4 * time.Second},
 		{1, time.Hour, 20 * time.Second, 0, 20 * time.Second}, {1, 20 * time.Second, 20 * time.Second, 0, 5 * time.Second},
 		{1, time.Hour, 0, 0, 100 * time.Millisecond}, {9, 10 * time.Millisecond, 0, 1, 50 * time.Millisecond},
 	} {
@@ -137,7 +150,8 @@ func TestATryIsRepeatedSoonEnoughForTheDeadline(t *testing.T) {
 }
 
 func TestTheDeadlineOfTellingIsTheDeliverysOrFiveMinutes(t *testing.T) {
-	for _, c := range []struct{ within, want time.Duration }{{0, 5 * time.Minute}, {time.Minute, time.Minute}, {48 * time.Hour, 5 * time.Minute}, {-time.Minute, -time.Minute}} {
+	for _, c := range []struct{ within, want time.Duration }{{0, 5 * time.Minute}, {time.Minute, time.Minute},
+		{48 * time.Hour, 5 * time.Minute}, {-time.Minute, -time.Minute}} {
 		if got := problem(1, noon, c.within).TellBy(); !got.Equal(noon.Add(c.want)) {
 			t.Errorf("deadline after %s: tell by %s", c.within, got)
 		}
@@ -210,7 +224,8 @@ func TestAPolicyThatCannotWorkIsRefusedWithTheSettingToCorrect(t *testing.T) {
 }
 
 func TestAGroupSaysOfRejectedEventsThatNobodyGetsThem(t *testing.T) {
-	rejected := escalation.Problem{ID: "event/7-1", Kind: record.EventRejected, Tenant: "acme", EventID: "bad-1", EventType: "lab.critical", Reason: "invalid_event", At: noon}
+	rejected := escalation.Problem{ID: "event/7-1", Kind: record.EventRejected, Tenant: "acme", EventID: "bad-1",
+		EventType: "lab.critical", Reason: "invalid_event", At: noon}
 	gone := problem(1, noon, 0)
 	gone.Reason, gone.EventType = "endpoint_gone", "order.paid"
 	for _, c := range []struct {
@@ -220,11 +235,15 @@ func TestAGroupSaysOfRejectedEventsThatNobodyGetsThem(t *testing.T) {
 		never   string
 	}{
 		{[]escalation.Problem{rejected, rejected}, "2 rejected events of tenant acme: lab.critical",
-			[]string{"2 events of tenant acme were rejected. Nobody gets them.", "waybill event show bad-1", "  bad-1, lab.critical: invalid_event\n"}, "waybill replay"},
+			[]string{"2 events of tenant acme were rejected. Nobody gets them.", "waybill event show bad-1",
+				"  bad-1, lab.critical: invalid_event\n"}, "waybill replay"},
 		{[]escalation.Problem{rejected, gone, rejected}, "3 dead letters of tenant acme: lab.critical and another type",
-			[]string{"2 of them were rejected", "waybill event show bad-1", "waybill endpoint enable ep_1\n  waybill replay event evt-1 --endpoint ep_1"}, "deadletter list"},
-		{[]escalation.Problem{gone}, "order.paid was not delivered to ep_1", []string{"waybill endpoint enable ep_1\n  waybill replay event evt-1"}, "event show"},
-		{[]escalation.Problem{rejected}, "event bad-1 of tenant acme was rejected", []string{"Its producer has to publish it again", "waybill event show bad-1"}, "waybill replay"},
+			[]string{"2 of them were rejected", "waybill event show bad-1",
+				"waybill endpoint enable ep_1\n  waybill replay event evt-1 --endpoint ep_1"}, "deadletter list"},
+		{[]escalation.Problem{gone}, "order.paid was not delivered to ep_1",
+			[]string{"waybill endpoint enable ep_1\n  waybill replay event evt-1"}, "event show"},
+		{[]escalation.Problem{rejected}, "event bad-1 of tenant acme was rejected",
+			[]string{"Its producer has to publish it again", "waybill event show bad-1"}, "waybill replay"},
 	} {
 		m := escalation.Notice{Incident: begun(nil), Members: c.members, Step: 1, Number: 1, Now: noon}.Message()
 		if m.Title != c.title || strings.Contains(m.Text, c.never) {
@@ -240,11 +259,13 @@ func TestAGroupSaysOfRejectedEventsThatNobodyGetsThem(t *testing.T) {
 
 func TestAMessageSaysWhatWasOwedToWhomAndWhatToDo(t *testing.T) {
 	i := begun(nil)
-	one := escalation.Notice{Incident: i, Members: []escalation.Problem{problem(1, noon, time.Minute)}, Step: 1, Number: 7, Now: noon}.Message()
+	one := escalation.Notice{Incident: i, Members: []escalation.Problem{problem(1, noon, time.Minute)}, Step: 1, Number: 7,
+		Now: noon}.Message()
 	if one.ID != i.ID+"-7" || one.Key != i.ID {
 		t.Errorf("ids %s, %s", one.ID, one.Key)
 	}
-	for _, want := range []string{"evt-1", "lab.critical", "acme", "ep_1", "no attempt is on record as accepted", "after 8 attempts", "Promised by: 2026-11-02 12:01:00 UTC",
+	for _, want := range []string{"evt-1", "lab.critical", "acme", "ep_1", "no attempt is on record as accepted",
+		"after 8 attempts", "Promised by: 2026-11-02 12:01:00 UTC",
 		"waybill escalation ack " + i.ID, "waybill delivery show evt-1 --endpoint ep_1", "waybill replay event evt-1"} {
 		if !strings.Contains(one.Text, want) {
 			t.Errorf("missing %q in:\n%s", want, one.Text)
@@ -256,10 +277,12 @@ func TestAMessageSaysWhatWasOwedToWhomAndWhatToDo(t *testing.T) {
 	}
 	i.Scope = escalation.ManyEndpoints
 	group := escalation.Notice{Incident: i, Members: many, Again: true, Step: 1, Number: 8, Now: noon}.Message()
-	if group.Title != "Not acknowledged yet: 40 dead letters of tenant acme to 3 endpoints: lab.critical" || !strings.Contains(group.Text, "14  ep_0") || strings.Count(group.Text, "lab.critical") != 5 {
+	if group.Title != "Not acknowledged yet: 40 dead letters of tenant acme to 3 endpoints: lab.critical" ||
+		!strings.Contains(group.Text, "14  ep_0") || strings.Count(group.Text, "lab.critical") != 5 {
 		t.Errorf("%s\n%s", group.Title, group.Text)
 	}
-	for _, want := range []string{"40  attempts_exhausted: the endpoint answered, and no attempt is on record as accepted\n", "waybill deadletter list --tenant acme --resolution open --since 2026-11-02T12:00:00Z"} {
+	for _, want := range []string{"40  attempts_exhausted: the endpoint answered, and no attempt is on record as " +
+		"accepted\n", "waybill deadletter list --tenant acme --resolution open --since 2026-11-02T12:00:00Z"} {
 		if !strings.Contains(group.Text, want) {
 			t.Errorf("missing %q in:\n%s", want, group.Text)
 		}
@@ -285,15 +308,18 @@ func TestAnIncidentCountsEachTroubleOnceAndNamesNotTooMany(t *testing.T) {
 	if i.Seen != 210 {
 		t.Errorf("seen up to %d", i.Seen)
 	}
-	if i.Count != 201 || len(i.Endpoints) > 51 || i.Endpoints["(others)"] != 150 || !i.DeliverBy.Equal(noon.Add(time.Minute)) {
-		t.Errorf("count %d, %d endpoints, %d others, first deadline %s", i.Count, len(i.Endpoints), i.Endpoints["(others)"], i.DeliverBy)
+	if i.Count != 201 || len(i.Endpoints) > 51 || i.Endpoints["(others)"] != 150 ||
+		!i.DeliverBy.Equal(noon.Add(time.Minute)) {
+		t.Errorf("count %d, %d endpoints, %d others, first deadline %s", i.Count, len(i.Endpoints), i.Endpoints["(others)"],
+			i.DeliverBy)
 	}
 	b, err := i.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	back, err := escalation.DecodeIncident(b)
-	if err != nil || back.Count != i.Count || back.Seen != i.Seen || !slices.Equal(back.Policy.ChannelNames(), []string{"a", "b"}) {
+	if err != nil || back.Count != i.Count || back.Seen != i.Seen ||
+		!slices.Equal(back.Policy.ChannelNames(), []string{"a", "b"}) {
 		t.Errorf("%v: %+v", err, back)
 	}
 }

@@ -59,7 +59,8 @@ type Incident struct {
 	Messages int               `json:"messages"` // numbers given to messages
 	Reach    map[string]*Reach `json:"reach"`    // by channel
 	ToldAt   time.Time         `json:"told_at,omitzero"`
-	Alerted  uint64            `json:"alerted,omitempty"` // nobody could be told of those up to this revision, which was logged
+	// nobody could be told of those up to this revision, which was logged
+	Alerted uint64 `json:"alerted,omitempty"`
 
 	AckedBy string    `json:"acknowledged_by,omitempty"`
 	AckedAt time.Time `json:"acknowledged_at,omitzero"`

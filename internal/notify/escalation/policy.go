@@ -81,7 +81,8 @@ func Default() Policy {
 
 // Matches says whether the policy is for a problem.
 func (p Policy) Matches(t Problem) bool {
-	return has(p.Tenants, t.Tenant) && has(p.Reasons, t.Reason) && (len(p.Types) == 0 || subscription.MatchAny(p.Types, t.EventType))
+	return has(p.Tenants, t.Tenant) && has(p.Reasons, t.Reason) &&
+		(len(p.Types) == 0 || subscription.MatchAny(p.Types, t.EventType))
 }
 
 func has(list []string, s string) bool { return len(list) == 0 || slices.Contains(list, s) }
@@ -166,11 +167,13 @@ func (p Policy) validateSteps() error {
 	for i, s := range p.Steps {
 		switch {
 		case i == 0 && s.After != 0:
-			return wrong("steps", "the first step is after %s; it MUST be after 0s, so that the first dead letter is told at once", s.After)
+			return wrong("steps", "the first step is after %s; it MUST be after 0s, so that the first dead letter is told at "+
+				"once", s.After)
 		case i > 0 && s.After <= p.Steps[i-1].After:
 			return wrong("steps", "step %d is after %s, not later than the step before it", i+1, s.After)
 		case s.After >= p.MaxDuration:
-			return wrong("steps", "step %d is after %s, when the incident is over (max_duration %s)", i+1, s.After, p.MaxDuration)
+			return wrong("steps", "step %d is after %s, when the incident is over (max_duration %s)", i+1, s.After,
+				p.MaxDuration)
 		case len(s.Channels) == 0 || len(s.Channels) > maxChannels:
 			return wrong("steps", "step %d has %d channels; want 1 to %d", i+1, len(s.Channels), maxChannels)
 		}
@@ -184,7 +187,8 @@ func (p Policy) validateSteps() error {
 	}
 	last := p.Steps[len(p.Steps)-1].After
 	if p.Repeat != 0 && (p.Repeat < minRepeat || p.Repeat <= last) {
-		return wrong("repeat", "%s; want at least %s, and longer than the last step (%s); 0s for no repeat", p.Repeat, minRepeat, last)
+		return wrong("repeat", "%s; want at least %s, and longer than the last step (%s); 0s for no repeat", p.Repeat,
+			minRepeat, last)
 	}
 	return nil
 }

@@ -25,8 +25,9 @@ const tellWithin = 5 * time.Minute
 // Trouble is one thing that people must be told of: a dead letter, an event
 // that was rejected, or an alarm of the watchdog. It holds nothing that a producer wrote but its ids.
 type Problem struct {
-	ID         string      `json:"id"`   // of the record that states it; also the message id in ESCALATIONS
-	Kind       record.Kind `json:"kind"` // record.DeliveryDeadLetter, record.EventRejected or, of an alarm, record.OperatorAction
+	ID string `json:"id"` // of the record that states it; also the message id in ESCALATIONS
+	// record.DeliveryDeadLetter, record.EventRejected or, of an alarm, record.OperatorAction
+	Kind       record.Kind `json:"kind"`
 	Tenant     string      `json:"tenant"`
 	EventID    string      `json:"event_id,omitempty"`
 	EventType  string      `json:"event_type,omitempty"`
@@ -42,8 +43,9 @@ type Problem struct {
 
 // Of gives the problem that a record states.
 func Of(r record.Record) Problem {
-	t := Problem{ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, EventID: r.EventID, EventType: r.EventType, EndpointID: r.EndpointID,
-		ReplayID: r.ReplayID, Reason: r.Reason, Attempts: r.Attempts, DeliverBy: r.DeliverBy, At: r.At.UTC()}
+	t := Problem{ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, EventID: r.EventID, EventType: r.EventType,
+		EndpointID: r.EndpointID,
+		ReplayID:   r.ReplayID, Reason: r.Reason, Attempts: r.Attempts, DeliverBy: r.DeliverBy, At: r.At.UTC()}
 	if r.Kind != record.EventRejected {
 		// Of a rejected event the detail may quote what its producer sent.
 		t.Why = r.Detail
@@ -61,7 +63,8 @@ func (t Problem) Message() (*nats.Msg, error) {
 	if err != nil {
 		return nil, fmt.Errorf("escalation of %s: %w", t.ID, err)
 	}
-	return &nats.Msg{Subject: streams.EscalationSubject(t.Tenant), Header: nats.Header{nats.MsgIdHdr: {t.ID}}, Data: b}, nil
+	return &nats.Msg{Subject: streams.EscalationSubject(t.Tenant), Header: nats.Header{nats.MsgIdHdr: {t.ID}}, Data: b},
+		nil
 }
 
 // Decode reads a message of ESCALATIONS. Only our own stages write there, so an

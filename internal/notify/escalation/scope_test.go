@@ -36,7 +36,8 @@ func TestAnIncidentFromBeforeScopesIsReadByWhatItCounts(t *testing.T) {
 	to := func(endpoints ...string) *escalation.Incident {
 		var i *escalation.Incident
 		for n, endpoint := range endpoints {
-			tr := escalation.Problem{ID: fmt.Sprint(n), Kind: record.DeliveryDeadLetter, Tenant: "acme", EndpointID: endpoint, Reason: "attempts_exhausted"}
+			tr := escalation.Problem{ID: fmt.Sprint(n), Kind: record.DeliveryDeadLetter, Tenant: "acme", EndpointID: endpoint,
+				Reason: "attempts_exhausted"}
 			if i == nil {
 				i = escalation.Begin(tr, escalation.Default(), 1, time.Now())
 			} else {

@@ -45,7 +45,8 @@ type Notice struct {
 // ids, types, codes and times are all there is to quote.
 func (n Notice) Message() channel.Message {
 	i := n.Incident
-	m := channel.Message{ID: i.MessageID(n.Number), Key: i.ID, Action: channel.Trigger, Title: n.title(), Source: n.Source, Link: n.Link, At: n.Now.UTC()}
+	m := channel.Message{ID: i.MessageID(n.Number), Key: i.ID, Action: channel.Trigger, Title: n.title(), Source: n.Source,
+		Link: n.Link, At: n.Now.UTC()}
 	var b strings.Builder
 	if len(n.Members) == 1 {
 		describe(&b, n.Members[0])
@@ -53,9 +54,11 @@ func (n Notice) Message() channel.Message {
 		n.summary(&b)
 	}
 	if i.Scope == ManyEndpoints {
-		fmt.Fprintf(&b, "\nMore than %d endpoints of this tenant fail at once: this incident is for all that have none of their own.\n", MaxOwn)
+		fmt.Fprintf(&b, "\nMore than %d endpoints of this tenant fail at once: this incident is for all that have none of "+
+			"their own.\n", MaxOwn)
 	}
-	fmt.Fprintf(&b, "\nWho takes this stops the messages%s with:\n  waybill escalation ack %s --by YOUR-NAME\n", i.of(), i.ID)
+	fmt.Fprintf(&b, "\nWho takes this stops the messages%s with:\n  waybill escalation ack %s --by YOUR-NAME\n", i.of(),
+		i.ID)
 	n.next(&b)
 	m.Text, m.Data = b.String(), n.data()
 	return m
@@ -169,7 +172,8 @@ func (n Notice) next(b *strings.Builder) {
 func (n Notice) nextOfDeadLetter(b *strings.Builder, t Problem) {
 	event := quoted(t.EventID)
 	if len(n.Members)-n.rejected() == 1 {
-		fmt.Fprintf(b, "What happened:\n  waybill delivery show %s --endpoint %s\nSend it again once the cause is mended:\n", event, t.EndpointID)
+		fmt.Fprintf(b, "What happened:\n  waybill delivery show %s --endpoint %s\nSend it again once the cause is mended:\n",
+			event, t.EndpointID)
 	} else {
 		since := t.At
 		for _, other := range n.Members {
@@ -181,9 +185,11 @@ func (n Notice) nextOfDeadLetter(b *strings.Builder, t Problem) {
 		if scope, endpoint := n.Incident.About(); scope == OneEndpoint {
 			only = " --endpoint " + endpoint
 		}
-		fmt.Fprintf(b, "All of them:\n  waybill deadletter list --tenant %s%s --resolution open --since %s --limit 500\n", quoted(t.Tenant), only,
+		fmt.Fprintf(b, "All of them:\n  waybill deadletter list --tenant %s%s --resolution open --since %s --limit 500\n",
+			quoted(t.Tenant), only,
 			since.UTC().Truncate(time.Second).Format(time.RFC3339))
-		fmt.Fprintf(b, "What happened to the first:\n  waybill delivery show %s --endpoint %s\nSend each again once the cause is mended, as the first:\n", event, t.EndpointID)
+		fmt.Fprintf(b, "What happened to the first:\n  waybill delivery show %s --endpoint %s\nSend each again once the "+
+			"cause is mended, as the first:\n", event, t.EndpointID)
 	}
 	if t.Reason == "endpoint_gone" || t.Reason == "endpoint_disabled" {
 		fmt.Fprintf(b, "  waybill endpoint enable %s\n", t.EndpointID)
@@ -219,9 +225,11 @@ func describe(b *strings.Builder, t Problem) {
 		return
 	}
 	if t.Kind == record.EventRejected {
-		fmt.Fprintf(b, "Event %s, type %s, of tenant %s was rejected: %s. Nobody gets it.\n", orUnknown(t.EventID), orUnknown(t.EventType), t.Tenant, outcome.Reason(t.Reason).Sentence())
+		fmt.Fprintf(b, "Event %s, type %s, of tenant %s was rejected: %s. Nobody gets it.\n", orUnknown(t.EventID),
+			orUnknown(t.EventType), t.Tenant, outcome.Reason(t.Reason).Sentence())
 	} else {
-		fmt.Fprintf(b, "Event %s, type %s, of tenant %s was owed to endpoint %s and was not delivered.\n", t.EventID, orUnknown(t.EventType), t.Tenant, receiver(t))
+		fmt.Fprintf(b, "Event %s, type %s, of tenant %s was owed to endpoint %s and was not delivered.\n", t.EventID,
+			orUnknown(t.EventType), t.Tenant, receiver(t))
 		attempts := fmt.Sprintf("after %d attempts", t.Attempts)
 		switch t.Attempts {
 		case 0:
@@ -269,7 +277,8 @@ func (n Notice) summary(b *strings.Builder) {
 	case len(n.Members):
 		fmt.Fprintf(b, "%d events of tenant %s were rejected. Nobody gets them.\n", len(n.Members), n.Incident.Tenant)
 	default:
-		fmt.Fprintf(b, "%d events of tenant %s were not delivered; %d of them were rejected, and nobody gets those.\n", len(n.Members), n.Incident.Tenant, rejected)
+		fmt.Fprintf(b, "%d events of tenant %s were not delivered; %d of them were rejected, and nobody gets those.\n",
+			len(n.Members), n.Incident.Tenant, rejected)
 	}
 	ranking(b, "Why", reasons)
 	ranking(b, "To", endpoints)
@@ -326,7 +335,8 @@ type told struct {
 }
 
 func (n Notice) data() told {
-	d := told{Incident: n.Incident.ID, Tenant: n.Incident.Tenant, Policy: n.Incident.Policy.Name, Step: n.Step, Count: len(n.Members), Reminder: n.Again,
+	d := told{Incident: n.Incident.ID, Tenant: n.Incident.Tenant, Policy: n.Incident.Policy.Name, Step: n.Step,
+		Count: len(n.Members), Reminder: n.Again,
 		Reasons: map[string]int{}, Endpoints: map[string]int{}, DeadLetters: n.Members[:min(listed, len(n.Members))]}
 	for _, t := range n.Members {
 		count(d.Reasons, t.Reason)
@@ -363,7 +373,9 @@ func Resolution(i *Incident, source, link string, now time.Time) channel.Message
 	if i.AckNote != "" {
 		text = i.AckNote + "\n" + text
 	}
-	data := told{Incident: i.ID, Tenant: i.Tenant, Policy: i.Policy.Name, Count: i.Count, Reasons: maps.Clone(i.Reasons), Endpoints: maps.Clone(i.Endpoints),
+	data := told{Incident: i.ID, Tenant: i.Tenant, Policy: i.Policy.Name, Count: i.Count, Reasons: maps.Clone(i.Reasons),
+		Endpoints:   maps.Clone(i.Endpoints),
 		DeadLetters: []Problem{i.First}, AckedBy: i.AckedBy}
-	return channel.Message{ID: i.ID + "-ack", Key: i.ID, Action: channel.Resolve, Title: title, Text: text, Source: source, Link: link, At: now.UTC(), Data: data}
+	return channel.Message{ID: i.ID + "-ack", Key: i.ID, Action: channel.Resolve, Title: title, Text: text, Source: source,
+		Link: link, At: now.UTC(), Data: data}
 }

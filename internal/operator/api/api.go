@@ -133,7 +133,8 @@ func status(code control.Code) int {
 		return http.StatusRequestEntityTooLarge
 	case control.CodeNotFound:
 		return http.StatusNotFound
-	case control.CodeConflict, control.CodeIDInUse, control.CodeEndpointDisabled, control.CodeEndpointDeleted, control.CodeNothingToReplay,
+	case control.CodeConflict, control.CodeIDInUse, control.CodeEndpointDisabled, control.CodeEndpointDeleted,
+		control.CodeNothingToReplay,
 		control.CodePendingDeliveries:
 		return http.StatusConflict
 	case control.CodeEventExpired:

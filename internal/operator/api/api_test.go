@@ -69,7 +69,8 @@ func (l *ledger) Event(_ context.Context, _, id string) (control.EventRecord, bo
 	return l.event, id == l.event.ID, nil
 }
 
-func (l *ledger) Deliveries(_ context.Context, f control.DeliveryFilter, cursor string, limit int) (control.DeliveryPage, error) {
+func (l *ledger) Deliveries(_ context.Context, f control.DeliveryFilter, cursor string,
+	limit int) (control.DeliveryPage, error) {
 	l.filter, l.limit = f, limit
 	if cursor != "" && cursor != "next" {
 		return control.DeliveryPage{}, control.ErrBadCursor
@@ -80,7 +81,8 @@ func (l *ledger) Deliveries(_ context.Context, f control.DeliveryFilter, cursor 
 	return control.DeliveryPage{Deliveries: []control.Delivery{l.delivery}}, nil
 }
 
-func (l *ledger) DeadLetters(_ context.Context, f control.DeadLetterFilter, _ string, _ int) (control.DeadLetterPage, error) {
+func (l *ledger) DeadLetters(_ context.Context, f control.DeadLetterFilter, _ string, _ int) (control.DeadLetterPage,
+	error) {
 	var page control.DeadLetterPage
 	for _, d := range l.deadLetters {
 		if (f.EventID == "" || d.EventID == f.EventID) && (f.EndpointID == "" || d.EndpointID == f.EndpointID) {
@@ -96,11 +98,13 @@ func (l *ledger) EndpointChanges(context.Context, string) ([]control.EndpointCha
 
 func (l *ledger) Pending(context.Context, string) (control.Pending, error) { return l.pending, nil }
 
-func (l *ledger) EventsNotOwedTo(_ context.Context, _, _ string, _, _ time.Time, after uint64, _ int) ([]control.UnowedEvent, error) {
+func (l *ledger) EventsNotOwedTo(_ context.Context, _, _ string, _, _ time.Time, after uint64,
+	_ int) ([]control.UnowedEvent, error) {
 	if after > 0 {
 		return nil, nil
 	}
-	return []control.UnowedEvent{{Idx: 7, ID: "missed-1", Type: "order.paid", State: control.EventAccepted, At: longAgo, StoredAt: longAgo}}, nil
+	return []control.UnowedEvent{{Idx: 7, ID: "missed-1", Type: "order.paid", State: control.EventAccepted, At: longAgo,
+		StoredAt: longAgo}}, nil
 }
 
 func (l *ledger) Attempts(_ context.Context, event, endpoint string) ([]record.Record, error) {
@@ -110,7 +114,8 @@ func (l *ledger) Attempts(_ context.Context, event, endpoint string) ([]record.R
 func (l *ledger) Evidence(_ context.Context, q control.EvidenceRequest) (*evidence.File, error) {
 	l.asked = q
 	if q.EventID != l.event.ID {
-		return nil, &control.Error{Code: control.CodeNotFound, Err: errors.New("event " + q.EventID + " is not in the ledger")}
+		return nil, &control.Error{Code: control.CodeNotFound,
+			Err: errors.New("event " + q.EventID + " is not in the ledger")}
 	}
 	return &evidence.File{Subject: evidence.Subject{Tenant: "default", EventID: q.EventID, EndpointID: q.EndpointID},
 		Statement: evidence.Statement{ExportedBy: q.Actor}, Records: []evidence.Record{{Idx: 3, Body: []byte("<&>")}}}, nil
@@ -153,7 +158,8 @@ func (s *system) send(req *http.Request) (*http.Response, string) {
 func (s *system) value(into any, want int, method, path, body string, header ...string) {
 	s.t.Helper()
 	res, got := s.do(method, path, body, header...)
-	if res.StatusCode != want || res.Header.Get("Content-Type") != "application/json" || res.Header.Get("Cache-Control") != "no-store" {
+	if res.StatusCode != want || res.Header.Get("Content-Type") != "application/json" ||
+		res.Header.Get("Cache-Control") != "no-store" {
 		s.t.Fatalf("%s %s: %d %v %s", method, path, res.StatusCode, res.Header, got)
 	}
 	if err := json.Unmarshal([]byte(got), into); err != nil {
@@ -175,11 +181,13 @@ func TestAnEndpointLivesItsLifeOverHTTP(t *testing.T) {
 	res, body := s.do("POST", "/v1/endpoints", `{"url":"https://hooks.example.com/in?k=v","types":["a.*",">"],"tenant":"acme","description":"é",
 		"scheme":"t,v1","signature_header":"X-Sig","timeout":"1.5s","max_in_flight":3,"policy":"urgent","deliver_within":"1h"}`, api.ActorHeader, "ada")
 	var made control.WithSecret
-	if err := json.Unmarshal([]byte(body), &made); err != nil || res.StatusCode != 201 || res.Header.Get("Location") != "/v1/endpoints/"+made.Endpoint.ID {
+	if err := json.Unmarshal([]byte(body), &made); err != nil || res.StatusCode != 201 ||
+		res.Header.Get("Location") != "/v1/endpoints/"+made.Endpoint.ID {
 		t.Fatalf("%d %s", res.StatusCode, body)
 	}
 	path := "/v1/endpoints/" + made.Endpoint.ID
-	for _, want := range []string{`"timeout":"1.5s"`, `"deliver_within":"1h"`, `"policy":{"name":"urgent"`, `"updated_by":"ada"`, `"scheme":"t,v1"`, `"secret":"whsec_`} {
+	for _, want := range []string{`"timeout":"1.5s"`, `"deliver_within":"1h"`, `"policy":{"name":"urgent"`,
+		`"updated_by":"ada"`, `"scheme":"t,v1"`, `"secret":"whsec_`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s lacks %s", body, want)
 		}
@@ -250,7 +258,8 @@ func TestFiltersReachTheLedger(t *testing.T) {
 	var page control.DeliveryPage
 	s.value(&page, 200, "GET", "/v1/deliveries?tenant=acme&event_id=e%2F1&endpoint_id=ep_1&type=a.b&state=pending&since=2026-08-19T14:00:00%2B02:00&until=2026-08-20T00:00:00Z&cursor=next&limit=7", "")
 	f := s.ledger.filter
-	if f.Tenant != "acme" || f.EventID != "e/1" || f.EndpointID != "ep_1" || f.EventType != "a.b" || f.State != "pending" ||
+	if f.Tenant != "acme" || f.EventID != "e/1" || f.EndpointID != "ep_1" || f.EventType != "a.b" ||
+		f.State != "pending" ||
 		f.Since.UTC().Hour() != 12 || f.Until.Day() != 20 || s.ledger.limit != 7 || page.Deliveries == nil {
 		t.Errorf("asked %+v limit %d, got %+v", f, s.ledger.limit, page)
 	}
@@ -266,55 +275,65 @@ func TestWrongRequestsGetExactProblems(t *testing.T) {
 		status             int
 		code, field        string
 	}{
-		"an unknown path":              {"GET", "/v1/nothing", "", nil, 404, "no_such_route", ""},
-		"an unknown path, posted":      {"POST", "/v1/endpoints/x/y/z", "{}", nil, 404, "no_such_route", ""},
-		"a wrong method":               {"PUT", ep, "{}", nil, 405, "method_not_allowed", ""},
-		"no body":                      {"POST", "/v1/endpoints", "", nil, 415, "unsupported_media_type", ""},
-		"a form":                       {"POST", "/v1/endpoints", minimal, []string{"Content-Type", "text/plain"}, 415, "unsupported_media_type", ""},
-		"no JSON":                      {"POST", "/v1/endpoints", "hello", nil, 400, "malformed", ""},
-		"JSON that is cut off":         {"POST", "/v1/endpoints", `{"url":`, nil, 400, "malformed", ""},
-		"an array":                     {"POST", "/v1/endpoints", `[]`, nil, 400, "malformed", ""},
-		"two objects":                  {"POST", "/v1/endpoints", minimal + minimal, nil, 400, "malformed", ""},
-		"invalid UTF-8":                {"POST", "/v1/endpoints", "{\"description\":\"\xff\"}", nil, 400, "malformed", ""},
-		"a body over the limit":        {"POST", "/v1/endpoints", big, nil, 413, "too_large", ""},
-		"an unknown field":             {"POST", "/v1/endpoints", `{"uri":"x"}`, nil, 422, "unknown_field", "uri"},
-		"a field in other case":        {"POST", "/v1/endpoints", `{"URL":"x"}`, nil, 422, "unknown_field", "URL"},
-		"a field of the server's":      {"POST", "/v1/endpoints", `{"id":"ep_1"}`, nil, 422, "unknown_field", "id"},
-		"a field given twice":          {"POST", "/v1/endpoints", `{"url":"a","url":"b"}`, nil, 422, "invalid", "url"},
-		"null":                         {"POST", "/v1/endpoints", `{"url":null}`, nil, 422, "invalid", "url"},
-		"a number for a duration":      {"POST", "/v1/endpoints", `{"timeout":10}`, nil, 422, "invalid", "timeout"},
-		"a duration without a unit":    {"POST", "/v1/endpoints", `{"timeout":"10"}`, nil, 422, "invalid", "timeout"},
-		"a string for a list":          {"POST", "/v1/endpoints", `{"types":"a"}`, nil, 422, "invalid", "types"},
-		"a fraction":                   {"POST", "/v1/endpoints", `{"max_in_flight":1.5}`, nil, 422, "invalid", "max_in_flight"},
-		"an unknown policy":            {"POST", "/v1/endpoints", `{"policy":"fast"}`, nil, 422, "invalid", "policy"},
-		"a misspelt policy":            {"POST", "/v1/endpoints", `{"policy":{"delay":["1s"]}}`, nil, 422, "invalid", "policy"},
-		"a blocked address":            {"POST", "/v1/endpoints", `{"url":"http://10.0.0.1/","types":[">"]}`, nil, 422, "invalid", "url"},
-		"no types":                     {"POST", "/v1/endpoints", `{"url":"https://example.com/"}`, nil, 422, "invalid", "types"},
-		"a null entry in a list":       {"POST", "/v1/endpoints", `{"url":"https://example.com/","types":[null]}`, nil, 422, "invalid", "types"},
-		"a long actor":                 {"POST", "/v1/endpoints", minimal, []string{api.ActorHeader, strings.Repeat("x", 201)}, 422, "invalid", "actor"},
-		"a parameter where none is":    {"POST", "/v1/endpoints?dry_run=1", minimal, nil, 400, "unknown_parameter", "dry_run"},
-		"an empty change":              {"PATCH", ep, `{}`, nil, 422, "invalid", ""},
-		"a change of tenant":           {"PATCH", ep, `{"tenant":"x"}`, nil, 422, "unknown_field", "tenant"},
-		"a change to null":             {"PATCH", ep, `{"timeout":null}`, nil, 422, "invalid", "timeout"},
-		"disable without a reason":     {"POST", ep + "/disable", "", nil, 422, "invalid", "reason"},
-		"an unknown endpoint":          {"GET", "/v1/endpoints/ep_x", "", nil, 404, "not_found", ""},
-		"a cursor that is made up":     {"GET", "/v1/endpoints?cursor=x", "", nil, 422, "invalid", "cursor"},
-		"a flag that is none":          {"GET", "/v1/endpoints?deleted=yes", "", nil, 422, "invalid", "deleted"},
-		"a limit of nothing":           {"GET", "/v1/endpoints?limit=0", "", nil, 422, "invalid", "limit"},
-		"a limit over the most":        {"GET", "/v1/deliveries?limit=501", "", nil, 422, "invalid", "limit"},
-		"a parameter given twice":      {"GET", "/v1/deliveries?state=a&state=b", "", nil, 400, "invalid", "state"},
-		"an unknown state":             {"GET", "/v1/deliveries?state=lost", "", nil, 422, "invalid", "state"},
-		"a time that is none":          {"GET", "/v1/deliveries?since=yesterday", "", nil, 422, "invalid", "since"},
-		"a delivery cursor made up":    {"GET", "/v1/deliveries?cursor=x", "", nil, 422, "invalid", "cursor"},
-		"a delivery that is none":      {"GET", "/v1/deliveries/e1?endpoint=ep_1", "", nil, 404, "not_found", ""},
-		"an event that is none":        {"GET", "/v1/events/e1", "", nil, 404, "not_found", ""},
-		"an id that is none":           {"GET", "/v1/events/a%20b", "", nil, 422, "invalid", "id"},
-		"a replay without a reason":    {"POST", "/v1/events/e1/replay", "{}", nil, 422, "invalid", "reason"},
-		"a page of another origin":     {"POST", "/v1/endpoints", minimal, []string{"Origin", "http://evil.example"}, 403, "cross_origin", ""},
-		"a page of another site":       {"DELETE", ep, "", []string{"Sec-Fetch-Site", "cross-site"}, 403, "cross_origin", ""},
-		"a name rebound to loopback":   {"GET", "/v1/endpoints", "", []string{"Host", "evil.example"}, 403, "wrong_host", ""},
-		"a GET to publish":             {"GET", "/v1/events", "", nil, 405, "method_not_allowed", ""},
-		"an origin that is not a name": {"POST", "/v1/endpoints", minimal, []string{"Origin", "null"}, 403, "cross_origin", ""},
+		"an unknown path":         {"GET", "/v1/nothing", "", nil, 404, "no_such_route", ""},
+		"an unknown path, posted": {"POST", "/v1/endpoints/x/y/z", "{}", nil, 404, "no_such_route", ""},
+		"a wrong method":          {"PUT", ep, "{}", nil, 405, "method_not_allowed", ""},
+		"no body":                 {"POST", "/v1/endpoints", "", nil, 415, "unsupported_media_type", ""},
+		"a form": {"POST", "/v1/endpoints", minimal, []string{"Content-Type", "text/plain"}, 415,
+			"unsupported_media_type", ""},
+		"no JSON":                   {"POST", "/v1/endpoints", "hello", nil, 400, "malformed", ""},
+		"JSON that is cut off":      {"POST", "/v1/endpoints", `{"url":`, nil, 400, "malformed", ""},
+		"an array":                  {"POST", "/v1/endpoints", `[]`, nil, 400, "malformed", ""},
+		"two objects":               {"POST", "/v1/endpoints", minimal + minimal, nil, 400, "malformed", ""},
+		"invalid UTF-8":             {"POST", "/v1/endpoints", "{\"description\":\"\xff\"}", nil, 400, "malformed", ""},
+		"a body over the limit":     {"POST", "/v1/endpoints", big, nil, 413, "too_large", ""},
+		"an unknown field":          {"POST", "/v1/endpoints", `{"uri":"x"}`, nil, 422, "unknown_field", "uri"},
+		"a field in other case":     {"POST", "/v1/endpoints", `{"URL":"x"}`, nil, 422, "unknown_field", "URL"},
+		"a field of the server's":   {"POST", "/v1/endpoints", `{"id":"ep_1"}`, nil, 422, "unknown_field", "id"},
+		"a field given twice":       {"POST", "/v1/endpoints", `{"url":"a","url":"b"}`, nil, 422, "invalid", "url"},
+		"null":                      {"POST", "/v1/endpoints", `{"url":null}`, nil, 422, "invalid", "url"},
+		"a number for a duration":   {"POST", "/v1/endpoints", `{"timeout":10}`, nil, 422, "invalid", "timeout"},
+		"a duration without a unit": {"POST", "/v1/endpoints", `{"timeout":"10"}`, nil, 422, "invalid", "timeout"},
+		"a string for a list":       {"POST", "/v1/endpoints", `{"types":"a"}`, nil, 422, "invalid", "types"},
+		"a fraction": {"POST", "/v1/endpoints", `{"max_in_flight":1.5}`, nil, 422, "invalid",
+			"max_in_flight"},
+		"an unknown policy": {"POST", "/v1/endpoints", `{"policy":"fast"}`, nil, 422, "invalid", "policy"},
+		"a misspelt policy": {"POST", "/v1/endpoints", `{"policy":{"delay":["1s"]}}`, nil, 422, "invalid",
+			"policy"},
+		"a blocked address": {"POST", "/v1/endpoints", `{"url":"http://10.0.0.1/","types":[">"]}`, nil, 422,
+			"invalid", "url"},
+		"no types": {"POST", "/v1/endpoints", `{"url":"https://example.com/"}`, nil, 422, "invalid",
+			"types"},
+		"a null entry in a list": {"POST", "/v1/endpoints", `{"url":"https://example.com/","types":[null]}`, nil, 422,
+			"invalid", "types"},
+		"a long actor": {"POST", "/v1/endpoints", minimal,
+			[]string{api.ActorHeader, strings.Repeat("x", 201)}, 422, "invalid", "actor"},
+		"a parameter where none is": {"POST", "/v1/endpoints?dry_run=1", minimal, nil, 400, "unknown_parameter",
+			"dry_run"},
+		"an empty change":           {"PATCH", ep, `{}`, nil, 422, "invalid", ""},
+		"a change of tenant":        {"PATCH", ep, `{"tenant":"x"}`, nil, 422, "unknown_field", "tenant"},
+		"a change to null":          {"PATCH", ep, `{"timeout":null}`, nil, 422, "invalid", "timeout"},
+		"disable without a reason":  {"POST", ep + "/disable", "", nil, 422, "invalid", "reason"},
+		"an unknown endpoint":       {"GET", "/v1/endpoints/ep_x", "", nil, 404, "not_found", ""},
+		"a cursor that is made up":  {"GET", "/v1/endpoints?cursor=x", "", nil, 422, "invalid", "cursor"},
+		"a flag that is none":       {"GET", "/v1/endpoints?deleted=yes", "", nil, 422, "invalid", "deleted"},
+		"a limit of nothing":        {"GET", "/v1/endpoints?limit=0", "", nil, 422, "invalid", "limit"},
+		"a limit over the most":     {"GET", "/v1/deliveries?limit=501", "", nil, 422, "invalid", "limit"},
+		"a parameter given twice":   {"GET", "/v1/deliveries?state=a&state=b", "", nil, 400, "invalid", "state"},
+		"an unknown state":          {"GET", "/v1/deliveries?state=lost", "", nil, 422, "invalid", "state"},
+		"a time that is none":       {"GET", "/v1/deliveries?since=yesterday", "", nil, 422, "invalid", "since"},
+		"a delivery cursor made up": {"GET", "/v1/deliveries?cursor=x", "", nil, 422, "invalid", "cursor"},
+		"a delivery that is none":   {"GET", "/v1/deliveries/e1?endpoint=ep_1", "", nil, 404, "not_found", ""},
+		"an event that is none":     {"GET", "/v1/events/e1", "", nil, 404, "not_found", ""},
+		"an id that is none":        {"GET", "/v1/events/a%20b", "", nil, 422, "invalid", "id"},
+		"a replay without a reason": {"POST", "/v1/events/e1/replay", "{}", nil, 422, "invalid", "reason"},
+		"a page of another origin": {"POST", "/v1/endpoints", minimal, []string{"Origin", "http://evil.example"}, 403,
+			"cross_origin", ""},
+		"a page of another site":     {"DELETE", ep, "", []string{"Sec-Fetch-Site", "cross-site"}, 403, "cross_origin", ""},
+		"a name rebound to loopback": {"GET", "/v1/endpoints", "", []string{"Host", "evil.example"}, 403, "wrong_host", ""},
+		"a GET to publish":           {"GET", "/v1/events", "", nil, 405, "method_not_allowed", ""},
+		"an origin that is not a name": {"POST", "/v1/endpoints", minimal, []string{"Origin", "null"}, 403, "cross_origin",
+			""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			res, body := s.do(c.method, c.path, c.body, c.header...)
@@ -322,7 +341,8 @@ func TestWrongRequestsGetExactProblems(t *testing.T) {
 				Type, Title, Code, Field, Detail string
 				Status                           int
 			}
-			if err := json.Unmarshal([]byte(body), &p); err != nil || res.Header.Get("Content-Type") != "application/problem+json" {
+			if err := json.Unmarshal([]byte(body), &p); err != nil ||
+				res.Header.Get("Content-Type") != "application/problem+json" {
 				t.Fatalf("%d %s", res.StatusCode, body)
 			}
 			if res.StatusCode != c.status || p.Status != c.status || p.Code != c.code || p.Field != c.field || p.Detail == "" {
@@ -355,31 +375,5 @@ func TestWithNATSAwayTheAPISaysWhenToTryAgain(t *testing.T) {
 	res, body := s.do("POST", "/v1/endpoints/"+ep+"/test", "")
 	if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, `"code":"unavailable"`) {
 		t.Errorf("%d %s", res.StatusCode, body)
-	}
-}
-
-func TestEvidenceIsAnsweredByteForByte(t *testing.T) {
-	s := start(t)
-	s.ledger.event = control.EventRecord{ID: "order/17"}
-	const ep = "ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"
-	res, body := s.do("GET", "/v1/events/order%2F17/evidence?tenant=acme&wait=2s&endpoint="+ep, "", "Waybill-Actor", "alice")
-	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "application/json" || !strings.Contains(res.Header.Get("Content-Disposition"), "attachment") {
-		t.Fatalf("%d %v %s", res.StatusCode, res.Header, body)
-	}
-	if err := evidence.Intact([]byte(body)); err != nil {
-		t.Error(err)
-	}
-	f, err := evidence.Decode([]byte(body))
-	if err != nil || f.Statement.ExportedBy != "alice" || string(f.Records[0].Body) != "<&>" {
-		t.Errorf("%+v, %v", f, err)
-	}
-	if want := (control.EvidenceRequest{EventID: "order/17", Tenant: "acme", EndpointID: ep, Actor: "alice", Wait: 2 * time.Second}); s.ledger.asked != want {
-		t.Errorf("asked %+v", s.ledger.asked)
-	}
-	for path, want := range map[string]int{"/v1/events/none/evidence": 404, "/v1/events/x/evidence?wait=1h": 422, "/v1/events/x/evidence?wait=soon": 422,
-		"/v1/events/x/evidence?endpoint=ep_1": 422, "/v1/events/x/evidence?tenant=a.b": 422, "/v1/events/x/evidence?more=1": 400} {
-		if res, body := s.do("GET", path, ""); res.StatusCode != want {
-			t.Errorf("%s: %d %s", path, res.StatusCode, body)
-		}
 	}
 }

@@ -29,7 +29,8 @@ const (
 // does not have, in exactly that spelling, is refused, and so is one given
 // twice. null is refused but for the nullable fields, which it leaves alone; it
 // returns those that were null. No body at all stands for {} where optional.
-func decode(w http.ResponseWriter, r *http.Request, into any, optional bool, nullable ...string) (nulls []string, err error) {
+func decode(w http.ResponseWriter, r *http.Request, into any, optional bool, nullable ...string) (nulls []string,
+	err error) {
 	body, err := readBody(w, r)
 	if err != nil {
 		return nil, err
@@ -39,7 +40,8 @@ func decode(w http.ResponseWriter, r *http.Request, into any, optional bool, nul
 	}
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
-		return nil, problem.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Type: want application/json; with curl: -H 'Content-Type: application/json'")
+		return nil, problem.New(http.StatusUnsupportedMediaType, "unsupported_media_type",
+			"Content-Type: want application/json; with curl: -H 'Content-Type: application/json'")
 	}
 	given, err := members(body)
 	if err != nil {
@@ -50,7 +52,8 @@ func decode(w http.ResponseWriter, r *http.Request, into any, optional bool, nul
 	for _, m := range given {
 		target, ok := fields[m.name]
 		if !ok {
-			return nil, problem.New(http.StatusUnprocessableEntity, "unknown_field", fmt.Sprintf("%.64s: unknown field", m.name)).Of(fmt.Sprintf("%.64s", m.name))
+			return nil, problem.New(http.StatusUnprocessableEntity, "unknown_field",
+				fmt.Sprintf("%.64s: unknown field", m.name)).Of(fmt.Sprintf("%.64s", m.name))
 		}
 		if string(m.value) == "null" {
 			if !slices.Contains(nullable, m.name) {
@@ -97,9 +100,11 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
-		return nil, problem.New(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body is over %d bytes", maxBody))
+		return nil, problem.New(http.StatusRequestEntityTooLarge, "too_large",
+			fmt.Sprintf("the body is over %d bytes", maxBody))
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, problem.New(http.StatusRequestTimeout, "timeout", fmt.Sprintf("the body did not come within %s", bodyTimeout))
+		return nil, problem.New(http.StatusRequestTimeout, "timeout",
+			fmt.Sprintf("the body did not come within %s", bodyTimeout))
 	case err != nil:
 		return nil, malformed(err)
 	case !utf8.Valid(body):
@@ -144,7 +149,8 @@ func members(body []byte) ([]member, error) {
 			return nil, malformed(err)
 		}
 		if slices.ContainsFunc(out, func(o member) bool { return o.name == m.name }) {
-			return nil, problem.New(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("%.64s: given more than once", m.name)).Of(fmt.Sprintf("%.64s", m.name))
+			return nil, problem.New(http.StatusUnprocessableEntity, "invalid",
+				fmt.Sprintf("%.64s: given more than once", m.name)).Of(fmt.Sprintf("%.64s", m.name))
 		}
 		if out = append(out, m); len(out) > 64 {
 			return nil, problem.New(http.StatusUnprocessableEntity, "invalid", "the object has too many fields")

@@ -8,8 +8,9 @@ import (
 
 func (a *API) listDeliveries(_ http.ResponseWriter, r *http.Request) (int, any, error) {
 	q := parameters(r, "tenant", "event_id", "endpoint_id", "type", "state", "since", "until", "cursor", "limit")
-	filter := control.DeliveryFilter{Tenant: q.text("tenant"), EventID: q.text("event_id"), EndpointID: q.text("endpoint_id"),
-		EventType: q.text("type"), State: q.text("state"), Since: q.time("since"), Until: q.time("until")}
+	filter := control.DeliveryFilter{Tenant: q.text("tenant"), EventID: q.text("event_id"),
+		EndpointID: q.text("endpoint_id"),
+		EventType:  q.text("type"), State: q.text("state"), Since: q.time("since"), Until: q.time("until")}
 	limit := q.number("limit", control.MaxPage)
 	if err := q.failed(); err != nil {
 		return 0, nil, err

@@ -58,12 +58,15 @@ func TestTheExamplesOfThePageWork(t *testing.T) {
 // and sink ran.
 func (s *system) onRecord(endpoint string) {
 	recordedAt := time.Date(2026, 8, 19, 14, 32, 7, 421e6, time.UTC)
-	s.ledger.event = control.EventRecord{ID: "order/17:captured", Tenant: "default", Type: "payment.captured", State: control.EventAccepted,
-		Timestamp: recordedAt, StoredAt: recordedAt, Seq: 1, DataDigest: envelope.DigestHex([]byte(`{"amount":1250}`)), DataBytes: 15, Endpoints: 1}
+	s.ledger.event = control.EventRecord{ID: "order/17:captured", Tenant: "default", Type: "payment.captured",
+		State:     control.EventAccepted,
+		Timestamp: recordedAt, StoredAt: recordedAt, Seq: 1, DataDigest: envelope.DigestHex([]byte(`{"amount":1250}`)),
+		DataBytes: 15, Endpoints: 1}
 	s.ledger.delivery = control.Delivery{EventID: "order/17:captured", EndpointID: endpoint, Tenant: "default",
 		EventType: "payment.captured", State: outcome.StateDelivered, Attempts: 1}
-	s.ledger.deadLetters = []control.DeadLetter{{EventID: "order/17:captured", EndpointID: endpoint, Tenant: "default", EventType: "payment.captured",
-		Reason: "attempts_exhausted", Attempts: 8, DeadLetteredAt: recordedAt, Resolution: "open"}}
+	s.ledger.deadLetters = []control.DeadLetter{{EventID: "order/17:captured", EndpointID: endpoint, Tenant: "default",
+		EventType: "payment.captured",
+		Reason:    "attempts_exhausted", Attempts: 8, DeadLetteredAt: recordedAt, Resolution: "open"}}
 }
 
 var block = regexp.MustCompile("(?s)```(sh|json)\n(.*?)```")
@@ -209,8 +212,10 @@ func TestThePageHasEveryRouteAndEveryCode(t *testing.T) {
 			t.Errorf("the page lacks %s", route)
 		}
 	}
-	for _, code := range []control.Code{control.CodeInvalid, control.CodeTooLarge, control.CodeNotFound, control.CodeConflict, control.CodeIDInUse,
-		control.CodeEndpointDisabled, control.CodeEndpointDeleted, control.CodeEventExpired, control.CodeNothingToReplay, control.CodeNoLedger, control.CodeNoKey, control.CodeUnavailable} {
+	for _, code := range []control.Code{control.CodeInvalid, control.CodeTooLarge, control.CodeNotFound,
+		control.CodeConflict, control.CodeIDInUse,
+		control.CodeEndpointDisabled, control.CodeEndpointDeleted, control.CodeEventExpired, control.CodeNothingToReplay,
+		control.CodeNoLedger, control.CodeNoKey, control.CodeUnavailable} {
 		if !strings.Contains(page, "`"+string(code)+"`") {
 			t.Errorf("the page lacks the code %s", code)
 		}

@@ -32,7 +32,8 @@ func (a *API) listEndpoints(_ http.ResponseWriter, r *http.Request) (int, any, e
 		return 0, nil, err
 	}
 	// Ids sort by the time they were made, so a cursor holds also when endpoints come and go.
-	first, found := slices.BinarySearchFunc(all, cursor, func(e control.Endpoint, id string) int { return strings.Compare(e.ID, id) })
+	first, found := slices.BinarySearchFunc(all, cursor,
+		func(e control.Endpoint, id string) int { return strings.Compare(e.ID, id) })
 	if found {
 		first++
 	}
@@ -118,14 +119,16 @@ func (a *API) disableEndpoint(w http.ResponseWriter, r *http.Request) (int, any,
 	if err := object(w, r, &stop, true); err != nil {
 		return 0, nil, err
 	}
-	e, err := a.c.DisableEndpoint(r.Context(), r.PathValue("id"), control.Stop{Reason: stop.Reason, EndPending: stop.EndPending}, actor(r))
+	e, err := a.c.DisableEndpoint(r.Context(), r.PathValue("id"),
+		control.Stop{Reason: stop.Reason, EndPending: stop.EndPending}, actor(r))
 	return http.StatusOK, e, err
 }
 
 // listMissed answers which events an endpoint was not owed because it was disabled.
 func (a *API) listMissed(_ http.ResponseWriter, r *http.Request) (int, any, error) {
 	q := parameters(r, "since", "until", "cursor", "limit")
-	filter, limit := control.MissedFilter{Since: q.time("since"), Until: q.time("until")}, q.number("limit", control.MaxPage)
+	filter, limit := control.MissedFilter{Since: q.time("since"), Until: q.time("until")},
+		q.number("limit", control.MaxPage)
 	if err := q.failed(); err != nil {
 		return 0, nil, err
 	}

@@ -110,7 +110,8 @@ func (a *API) updatePolicy(w http.ResponseWriter, r *http.Request) (int, any, er
 	if err := object(w, r, &change, false); err != nil {
 		return 0, nil, err
 	}
-	p, err := a.c.UpdateEscalationPolicy(r.Context(), r.PathValue("name"), change.EscalationPolicyPatch, actor(r), change.Reason)
+	p, err := a.c.UpdateEscalationPolicy(r.Context(), r.PathValue("name"), change.EscalationPolicyPatch, actor(r),
+		change.Reason)
 	return http.StatusOK, p, err
 }
 

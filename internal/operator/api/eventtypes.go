@@ -36,7 +36,8 @@ func (a *API) setEventType(w http.ResponseWriter, r *http.Request) (int, any, er
 	if _, err := decode(w, r, &change, false); err != nil {
 		return 0, nil, err
 	}
-	e, err := a.c.SetEventType(r.Context(), q.text("tenant"), r.PathValue("pattern"), change.EventTypeSpec, actor(r), change.Reason)
+	e, err := a.c.SetEventType(r.Context(), q.text("tenant"), r.PathValue("pattern"), change.EventTypeSpec, actor(r),
+		change.Reason)
 	return http.StatusOK, e, err
 }
 

@@ -20,7 +20,8 @@ func TestAStopThatWouldEndDeliveriesIsRefusedUntilItIsMeant(t *testing.T) {
 		s.ledger.pending = control.Pending{Deliveries: 300, Attempted: 12}
 		route := strings.TrimSuffix(stop[1], "?end_pending=true")
 		resp, body := s.do(stop[0], path+route, strings.Replace(stop[2], `,"end_pending":true`, "", 1))
-		if resp.StatusCode != http.StatusConflict || !strings.Contains(body, `"pending_deliveries"`) || !strings.Contains(body, "300 deliveries") {
+		if resp.StatusCode != http.StatusConflict || !strings.Contains(body, `"pending_deliveries"`) ||
+			!strings.Contains(body, "300 deliveries") {
 			t.Errorf("%s: %d %s", name, resp.StatusCode, body)
 		}
 		var e struct{ State string }

@@ -31,7 +31,8 @@ func parameters(r *http.Request, allowed ...string) query {
 			if len(allowed) > 0 {
 				known = "there are " + strings.Join(allowed, ", ")
 			}
-			return query{err: problem.New(http.StatusBadRequest, "unknown_parameter", fmt.Sprintf("unknown parameter %.64q; %s", name, known)).Of(fmt.Sprintf("%.64s", name))}
+			return query{err: problem.New(http.StatusBadRequest, "unknown_parameter",
+				fmt.Sprintf("unknown parameter %.64q; %s", name, known)).Of(fmt.Sprintf("%.64s", name))}
 		}
 		if len(v) > 1 {
 			return query{err: problem.New(http.StatusBadRequest, "invalid", name+" is given more than once").Of(name)}

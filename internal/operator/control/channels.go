@@ -98,7 +98,8 @@ func (c *Control) CreateChannel(ctx context.Context, s ChannelSpec, actor string
 		made = key.Reveal()
 		s.Secret = made
 	}
-	ch := channel.Channel{Name: s.Name, Kind: s.Kind, Description: s.Description, URL: s.URL, Secret: channel.Secret(s.Secret), From: s.From, To: s.To,
+	ch := channel.Channel{Name: s.Name, Kind: s.Kind, Description: s.Description, URL: s.URL,
+		Secret: channel.Secret(s.Secret), From: s.From, To: s.To,
 		Host: s.Host, Port: s.Port, TLS: s.TLS, Username: s.Username, Account: s.Account, Subject: s.Subject}.WithDefaults()
 	if err := ch.Validate(c.o.Egress); err != nil {
 		return CreatedChannel{}, rejected(err)
@@ -122,7 +123,8 @@ func (c *Control) seal(ch channel.Channel) (channel.Channel, error) {
 		return ch, nil
 	}
 	if c.o.Keys == nil {
-		return ch, failure(CodeNoKey, "a channel's secret is stored encrypted, and no secrets key was given; say where it is with --secrets-key-file")
+		return ch, failure(CodeNoKey, "a channel's secret is stored encrypted, and no secrets key was given; say where it "+
+			"is with --secrets-key-file")
 	}
 	return ch.Seal(c.o.Keys), nil
 }
@@ -159,7 +161,8 @@ func (c *Control) channel(ctx context.Context, name string) (channel.Channel, er
 }
 
 // UpdateChannel changes what the patch names; it takes effect at the next try.
-func (c *Control) UpdateChannel(ctx context.Context, name string, p ChannelPatch, actor, reason string) (Channel, error) {
+func (c *Control) UpdateChannel(ctx context.Context, name string, p ChannelPatch, actor, reason string) (Channel,
+	error) {
 	if err := errors.Join(checkActor(actor), checkReason(reason, false), checkDescription(p.Description)); err != nil {
 		return Channel{}, rejected(err)
 	}
@@ -169,21 +172,23 @@ func (c *Control) UpdateChannel(ctx context.Context, name string, p ChannelPatch
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var err error
-	ch, err := c.channels.Update(ctx, name, revision.Change{Actor: actor, Action: "updated", Reason: reason}, func(ch *channel.Channel) error {
-		to := ch.Destination()
-		p.apply(ch)
-		if err := ch.Validate(c.o.Egress); err != nil {
-			return rejected(err)
-		}
-		if p.Secret != nil {
-			*ch, err = c.seal(*ch)
-			return err
-		}
-		if ch.Destination() != to && ch.Secret != "" {
-			return invalid("secret", "missing; a channel that is to send somewhere else needs its secret again, so that nobody can have it sent to an address of their own")
-		}
-		return nil
-	})
+	ch, err := c.channels.Update(ctx, name, revision.Change{Actor: actor, Action: "updated", Reason: reason},
+		func(ch *channel.Channel) error {
+			to := ch.Destination()
+			p.apply(ch)
+			if err := ch.Validate(c.o.Egress); err != nil {
+				return rejected(err)
+			}
+			if p.Secret != nil {
+				*ch, err = c.seal(*ch)
+				return err
+			}
+			if ch.Destination() != to && ch.Secret != "" {
+				return invalid("secret", "missing; a channel that is to send somewhere else needs its secret again, so that "+
+					"nobody can have it sent to an address of their own")
+			}
+			return nil
+		})
 	if err != nil {
 		return Channel{}, failed(err)
 	}
@@ -204,7 +209,8 @@ func (c *Control) DeleteChannel(ctx context.Context, name, actor, reason string)
 	}
 	for _, p := range policies {
 		if slices.Contains(p.ChannelNames(), name) {
-			return Channel{}, failure(CodeConflict, "channel %s is named by escalation policy %s; delete or replace that first: waybill escalation-policy delete %s", name, p.Name, p.Name)
+			return Channel{}, failure(CodeConflict, "channel %s is named by escalation policy %s; delete or replace that "+
+				"first: waybill escalation-policy delete %s", name, p.Name, p.Name)
 		}
 	}
 	ch, err := c.channels.Delete(ctx, name, actor, reason)
@@ -240,7 +246,8 @@ func (c *Control) TestChannel(ctx context.Context, name, actor string) (ChannelT
 		return ChannelTest{}, failed(err)
 	}
 	now := c.o.Now().UTC()
-	m := channel.Message{ID: ids.New("msg_", now), Action: channel.Test, Title: "A test of the Waybill channel " + ch.Name, At: now, Try: 1, Source: "waybill",
+	m := channel.Message{ID: ids.New("msg_", now), Action: channel.Test, Title: "A test of the Waybill channel " + ch.Name,
+		At: now, Try: 1, Source: "waybill",
 		Text: "Sent by " + actor + " to see that messages arrive here.\nNothing has happened, and nothing needs to be done.\n"}
 	m.Key = m.ID
 	r := c.sender.Send(ctx, ch, m)
@@ -249,9 +256,12 @@ func (c *Control) TestChannel(ctx context.Context, name, actor string) (ChannelT
 		closing.Action = channel.Resolve // a test must not stay open
 		_ = c.sender.Send(ctx, ch, closing)
 	}
-	err = c.putOnRecord(ctx, record.Record{ID: string(record.OperatorAction) + "/channel.tested/" + m.ID, Kind: record.OperatorAction, At: now, Tenant: allTenants,
-		Actor: actor, Action: "channel.tested", Channel: ch.Name, ChannelKind: string(ch.Kind), Revision: ch.Revision, MessageID: m.ID, URL: ch.Address(),
-		StartedAt: r.StartedAt, DurationUS: r.Duration.Microseconds(), Status: r.Status, Outcome: string(r.Outcome), Class: string(r.Class), Error: r.Error})
+	err = c.putOnRecord(ctx, record.Record{ID: string(record.OperatorAction) + "/channel.tested/" + m.ID,
+		Kind: record.OperatorAction, At: now, Tenant: allTenants,
+		Actor: actor, Action: "channel.tested", Channel: ch.Name, ChannelKind: string(ch.Kind), Revision: ch.Revision,
+		MessageID: m.ID, URL: ch.Address(),
+		StartedAt: r.StartedAt, DurationUS: r.Duration.Microseconds(), Status: r.Status, Outcome: string(r.Outcome),
+		Class: string(r.Class), Error: r.Error})
 	return ChannelTest{ch.Name, m.ID, r.Told(), r.Outcome, r.Class, r.Status, r.Error, r.Duration.Microseconds()}, err
 }
 

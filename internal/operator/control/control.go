@@ -100,7 +100,8 @@ func New(ctx context.Context, o Options) (*Control, error) {
 		return nil, err
 	}
 	c := &Control{o: o, js: js, store: store, log: log,
-		sender: channel.NewSender(channel.Options{Egress: o.Egress, Proxy: o.Proxy, ProxyNames: o.ProxyNames, NC: o.NC, RootCAs: o.RootCAs, Redact: o.Redact, Software: version.Software})}
+		sender: channel.NewSender(channel.Options{Egress: o.Egress, Proxy: o.Proxy, ProxyNames: o.ProxyNames, NC: o.NC,
+			RootCAs: o.RootCAs, Redact: o.Redact, Software: version.Software})}
 	return c, c.openEscalation(ctx)
 }
 
@@ -150,7 +151,8 @@ func checkText(field, hint, s string, most int, required bool) error {
 		return invalid(field, "%d bytes long; at most %d", len(s), most)
 	}
 	if wrong := text.Fault(s); wrong != "" {
-		return invalid(field, "holds %s, which nobody sees or which changes how the rest is read; use plain text on one line", wrong)
+		return invalid(field, "holds %s, which nobody sees or which changes how the rest is read; use plain text on one line",
+			wrong)
 	}
 	return nil
 }

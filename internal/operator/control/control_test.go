@@ -37,7 +37,8 @@ func start(t testing.TB, change func(*control.Options)) *system {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
-	s := &system{t: t, nats: testkit.NATS(t), keys: testkit.Keys(t), ledger: &ledger{events: map[string]control.EventRecord{}}, ctx: ctx,
+	s := &system{t: t, nats: testkit.NATS(t), keys: testkit.Keys(t),
+		ledger: &ledger{events: map[string]control.EventRecord{}}, ctx: ctx,
 		now: time.Date(2026, 8, 19, 14, 0, 0, 0, time.UTC)}
 	o := control.Options{NC: s.nats.Connect(), Ledger: s.ledger, Keys: s.keys, Now: func() time.Time { return s.now }}
 	if change != nil {
@@ -100,7 +101,8 @@ func (l *ledger) Event(_ context.Context, _, id string) (control.EventRecord, bo
 	return e, ok, nil
 }
 
-func (l *ledger) Deliveries(_ context.Context, f control.DeliveryFilter, cursor string, limit int) (control.DeliveryPage, error) {
+func (l *ledger) Deliveries(_ context.Context, f control.DeliveryFilter, cursor string,
+	limit int) (control.DeliveryPage, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.page > 0 {
@@ -113,7 +115,8 @@ func (l *ledger) Deliveries(_ context.Context, f control.DeliveryFilter, cursor 
 			started = d.EndpointID == cursor
 			continue
 		}
-		if f.EventID != "" && d.EventID != f.EventID || f.EndpointID != "" && d.EndpointID != f.EndpointID || f.State != "" && d.State != f.State ||
+		if f.EventID != "" && d.EventID != f.EventID || f.EndpointID != "" && d.EndpointID != f.EndpointID || f.State != "" &&
+			d.State != f.State ||
 			f.Tenant != "" && d.Tenant != f.Tenant {
 			continue
 		}
@@ -133,12 +136,14 @@ func (l *ledger) Evidence(context.Context, control.EvidenceRequest) (*evidence.F
 	return nil, errors.New("there is no tree here")
 }
 
-func (l *ledger) DeadLetters(_ context.Context, f control.DeadLetterFilter, _ string, limit int) (control.DeadLetterPage, error) {
+func (l *ledger) DeadLetters(_ context.Context, f control.DeadLetterFilter, _ string,
+	limit int) (control.DeadLetterPage, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var page control.DeadLetterPage
 	for _, d := range l.deadLetters {
-		if len(page.DeadLetters) < limit && (f.EventID == "" || d.EventID == f.EventID) && (f.EndpointID == "" || d.EndpointID == f.EndpointID) {
+		if len(page.DeadLetters) < limit && (f.EventID == "" || d.EventID == f.EventID) &&
+			(f.EndpointID == "" || d.EndpointID == f.EndpointID) {
 			page.DeadLetters = append(page.DeadLetters, d)
 		}
 	}
@@ -165,7 +170,8 @@ func (l *ledger) Pending(_ context.Context, endpoint string) (n control.Pending,
 	return n, nil
 }
 
-func (l *ledger) EventsNotOwedTo(_ context.Context, _, _ string, from, to time.Time, after uint64, limit int) (out []control.UnowedEvent, err error) {
+func (l *ledger) EventsNotOwedTo(_ context.Context, _, _ string, from, to time.Time, after uint64,
+	limit int) (out []control.UnowedEvent, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, u := range l.unowed {
@@ -195,28 +201,33 @@ func TestAnEndpointThatCannotWorkIsRefusedWithTheFieldToCorrect(t *testing.T) {
 		field  string
 		change func(*control.EndpointSpec)
 	}{
-		"no url":                    {"url", func(e *control.EndpointSpec) { e.URL = "" }},
-		"another scheme":            {"url", func(e *control.EndpointSpec) { e.URL = "ftp://example.com" }},
-		"a loopback address":        {"url", func(e *control.EndpointSpec) { e.URL = "http://127.0.0.1/x" }},
-		"localhost":                 {"url", func(e *control.EndpointSpec) { e.URL = "http://localhost:8080/x" }},
-		"a private IPv6 address":    {"url", func(e *control.EndpointSpec) { e.URL = "http://[fd00::1]/x" }},
-		"the metadata address":      {"url", func(e *control.EndpointSpec) { e.URL = "http://169.254.169.254/latest" }},
-		"a number for an address":   {"url", func(e *control.EndpointSpec) { e.URL = "http://2130706433/" }},
-		"a password in the url":     {"url", func(e *control.EndpointSpec) { e.URL = "https://a:b@example.com/" }},
-		"no types":                  {"types", func(e *control.EndpointSpec) { e.Types = nil }},
-		"a wrong pattern":           {"types", func(e *control.EndpointSpec) { e.Types = []string{"a.>.b"} }},
-		"a wrong tenant":            {"tenant", func(e *control.EndpointSpec) { e.Tenant = "a.b" }},
-		"a long description":        {"description", func(e *control.EndpointSpec) { e.Description = long }},
-		"an unknown scheme":         {"scheme", func(e *control.EndpointSpec) { e.Scheme = "v9" }},
-		"a header for v1":           {"signature_header", func(e *control.EndpointSpec) { e.SignatureHeader = "X-Sig" }},
-		"a header that is none":     {"signature_header", func(e *control.EndpointSpec) { e.Scheme, e.SignatureHeader = "t,v1", "X Sig" }},
-		"a secret that is none":     {"secret", func(e *control.EndpointSpec) { e.Secret = "hunter2" }},
-		"a secret that is short":    {"secret", func(e *control.EndpointSpec) { e.Secret = "whsec_AAAA" }},
-		"a timeout over the limit":  {"timeout", func(e *control.EndpointSpec) { e.Timeout = control.Duration(time.Hour) }},
-		"a negative timeout":        {"timeout", func(e *control.EndpointSpec) { e.Timeout = -1 }},
-		"too many in flight":        {"max_in_flight", func(e *control.EndpointSpec) { e.MaxInFlight = 100_000 }},
-		"a deadline in the past":    {"deliver_within", func(e *control.EndpointSpec) { e.DeliverWithin = -1 }},
-		"a public key to sign with": {"secret", func(e *control.EndpointSpec) { e.Scheme = "v1a"; e.Secret = "whpk_" + strings.Repeat("A", 43) + "=" }},
+		"no url":                  {"url", func(e *control.EndpointSpec) { e.URL = "" }},
+		"another scheme":          {"url", func(e *control.EndpointSpec) { e.URL = "ftp://example.com" }},
+		"a loopback address":      {"url", func(e *control.EndpointSpec) { e.URL = "http://127.0.0.1/x" }},
+		"localhost":               {"url", func(e *control.EndpointSpec) { e.URL = "http://localhost:8080/x" }},
+		"a private IPv6 address":  {"url", func(e *control.EndpointSpec) { e.URL = "http://[fd00::1]/x" }},
+		"the metadata address":    {"url", func(e *control.EndpointSpec) { e.URL = "http://169.254.169.254/latest" }},
+		"a number for an address": {"url", func(e *control.EndpointSpec) { e.URL = "http://2130706433/" }},
+		"a password in the url":   {"url", func(e *control.EndpointSpec) { e.URL = "https://a:b@example.com/" }},
+		"no types":                {"types", func(e *control.EndpointSpec) { e.Types = nil }},
+		"a wrong pattern":         {"types", func(e *control.EndpointSpec) { e.Types = []string{"a.>.b"} }},
+		"a wrong tenant":          {"tenant", func(e *control.EndpointSpec) { e.Tenant = "a.b" }},
+		"a long description":      {"description", func(e *control.EndpointSpec) { e.Description = long }},
+		"an unknown scheme":       {"scheme", func(e *control.EndpointSpec) { e.Scheme = "v9" }},
+		"a header for v1":         {"signature_header", func(e *control.EndpointSpec) { e.SignatureHeader = "X-Sig" }},
+		"a header that is none": {"signature_header",
+			func(e *control.EndpointSpec) { e.Scheme, e.SignatureHeader = "t,v1", "X Sig" }},
+		"a secret that is none":    {"secret", func(e *control.EndpointSpec) { e.Secret = "hunter2" }},
+		"a secret that is short":   {"secret", func(e *control.EndpointSpec) { e.Secret = "whsec_AAAA" }},
+		"a timeout over the limit": {"timeout", func(e *control.EndpointSpec) { e.Timeout = control.Duration(time.Hour) }},
+		"a negative timeout":       {"timeout", func(e *control.EndpointSpec) { e.Timeout = -1 }},
+		"too many in flight":       {"max_in_flight", func(e *control.EndpointSpec) { e.MaxInFlight = 100_000 }},
+		"a deadline in the past":   {"deliver_within", func(e *control.EndpointSpec) { e.DeliverWithin = -1 }},
+		"a public key to sign with": {"secret", func(e *control.EndpointSpec) {
+			e.Scheme = "v1a"
+			e.Secret = "whpk_" +
+				strings.Repeat("A", 43) + "="
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := control.EndpointSpec{URL: "https://hooks.example.com/in", Types: []string{"a.*"}}
@@ -248,7 +259,8 @@ func TestEachSchemeGetsAKeyThatSigns(t *testing.T) {
 	s := start(t, nil)
 	for _, scheme := range []envelope.Scheme{"", "v1", "v1a", "t,v1"} {
 		made := s.endpoint(func(e *control.EndpointSpec) { e.Scheme = scheme })
-		if len(made.Endpoint.Keys) != 1 || made.Endpoint.Keys[0].ID != made.KeyID || (scheme == "v1a") != (made.Endpoint.Keys[0].PublicKey != "") {
+		if len(made.Endpoint.Keys) != 1 || made.Endpoint.Keys[0].ID != made.KeyID ||
+			(scheme == "v1a") != (made.Endpoint.Keys[0].PublicKey != "") {
 			t.Errorf("made %+v", made.Endpoint)
 		}
 		stored, err := s.store.Get(s.ctx, made.Endpoint.ID)

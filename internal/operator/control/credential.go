@@ -118,13 +118,15 @@ func (p EndpointPatch) credentials() credentials {
 }
 
 func (c credentials) seals() bool {
-	return c.headers != nil && len(*c.headers) > 0 || c.authorization != nil || c.clientCertificate != nil || c.oauth2 != nil
+	return c.headers != nil && len(*c.headers) > 0 || c.authorization != nil || c.clientCertificate != nil ||
+		c.oauth2 != nil
 }
 
 // keys are those that seal.
 func (c *Control) keys() (*sealed.Keyring, error) {
 	if c.o.Keys == nil {
-		return nil, failure(CodeNoKey, "this seals a secret, and no secrets key is configured; set --secrets-key-file (WAYBILL_SECRETS_KEY_FILE) or %s to the one that the dispatchers have", sealed.EnvKeys)
+		return nil, failure(CodeNoKey, "this seals a secret, and no secrets key is configured; set --secrets-key-file "+
+			"(WAYBILL_SECRETS_KEY_FILE) or %s to the one that the dispatchers have", sealed.EnvKeys)
 	}
 	return c.o.Keys, nil
 }
@@ -159,7 +161,8 @@ func (c *Control) applyCredentials(set credentials, e *registry.Endpoint) error 
 		}
 	}
 	if set.clientCertificate != nil {
-		if err := e.SetClientCertificate(ring, set.clientCertificate.Certificate, set.clientCertificate.Key, c.o.Now()); err != nil {
+		if err := e.SetClientCertificate(ring, set.clientCertificate.Certificate, set.clientCertificate.Key,
+			c.o.Now()); err != nil {
 			return rejected(err)
 		}
 		if e.ClientCertificate == nil {
@@ -214,7 +217,8 @@ func (a AuthorizationSpec) value() (string, error) {
 		given, value = given+1, a.Raw
 	}
 	if given != 1 {
-		return "", invalid("authorization", "want exactly one of bearer, basic and raw, got %d; null removes the header", given)
+		return "", invalid("authorization", "want exactly one of bearer, basic and raw, got %d; null removes the header",
+			given)
 	}
 	return value, nil
 }
@@ -253,7 +257,8 @@ func (p EndpointPatch) follow(e *registry.Endpoint, before string) error {
 	} else if p.URL == nil {
 		field = "egress_proxy"
 	}
-	return invalid(field, "takes the endpoint's %s to another destination: they were given for %s, this is %s; give %s again in the same change, or remove it", kept, before, now, kept)
+	return invalid(field, "takes the endpoint's %s to another destination: they were given for %s, this is %s; give %s "+
+		"again in the same change, or remove it", kept, before, now, kept)
 }
 
 // soon is when a certificate's end is worth a warning: time enough to get
@@ -270,7 +275,8 @@ func showCredentials(e registry.Endpoint, now time.Time, out *Endpoint) {
 		}
 	}
 	if c := e.ClientCertificate; c != nil {
-		out.ClientCertificate = &ClientCertificate{Certificate{Subject: c.Subject, Issuer: c.Issuer, Fingerprint: c.Fingerprint, NotBefore: c.NotBefore, NotAfter: c.NotAfter}}
+		out.ClientCertificate = &ClientCertificate{Certificate{Subject: c.Subject, Issuer: c.Issuer,
+			Fingerprint: c.Fingerprint, NotBefore: c.NotBefore, NotAfter: c.NotAfter}}
 		out.warn("the client certificate", c.NotAfter, now)
 	}
 	if e.CA != "" {
@@ -280,8 +286,9 @@ func showCredentials(e registry.Endpoint, now time.Time, out *Endpoint) {
 		}
 		for _, c := range cas {
 			sum := sha256.Sum256(c.Raw)
-			out.CA = append(out.CA, Certificate{Subject: c.Subject.String(), Issuer: c.Issuer.String(), Fingerprint: hex.EncodeToString(sum[:]),
-				NotBefore: c.NotBefore.UTC(), NotAfter: c.NotAfter.UTC()})
+			out.CA = append(out.CA, Certificate{Subject: c.Subject.String(), Issuer: c.Issuer.String(),
+				Fingerprint: hex.EncodeToString(sum[:]),
+				NotBefore:   c.NotBefore.UTC(), NotAfter: c.NotAfter.UTC()})
 			out.warn("the CA "+c.Subject.String(), c.NotAfter, now)
 		}
 	}
@@ -294,8 +301,10 @@ func showCredentials(e registry.Endpoint, now time.Time, out *Endpoint) {
 func (e *Endpoint) warn(what string, ends, now time.Time) {
 	switch left := ends.Sub(now); {
 	case left <= 0:
-		e.Warnings = append(e.Warnings, fmt.Sprintf("%s expired at %s; replace it: waybill endpoint update %s", what, ends.UTC().Format(time.RFC3339), e.ID))
+		e.Warnings = append(e.Warnings, fmt.Sprintf("%s expired at %s; replace it: waybill endpoint update %s", what,
+			ends.UTC().Format(time.RFC3339), e.ID))
 	case left < soon:
-		e.Warnings = append(e.Warnings, fmt.Sprintf("%s expires at %s, in %s; replace it: waybill endpoint update %s", what, ends.UTC().Format(time.RFC3339), text.Count(int(left.Hours()/24), "day", "days"), e.ID))
+		e.Warnings = append(e.Warnings, fmt.Sprintf("%s expires at %s, in %s; replace it: waybill endpoint update %s", what,
+			ends.UTC().Format(time.RFC3339), text.Count(int(left.Hours()/24), "day", "days"), e.ID))
 	}
 }

@@ -20,7 +20,8 @@ const topSecret = "hunter2-hunter2"
 func everything(ca *testkit.CA, client testkit.Pair) func(*control.EndpointSpec) {
 	return func(e *control.EndpointSpec) {
 		e.Headers = map[string]string{"X-Api-Key": topSecret, "X-Region": "eu-1"}
-		e.OAuth2 = &control.OAuth2Spec{TokenURL: "https://id.example.com/token", ClientID: "waybill", ClientSecret: topSecret, Scopes: []string{"a"}}
+		e.OAuth2 = &control.OAuth2Spec{TokenURL: "https://id.example.com/token", ClientID: "waybill", ClientSecret: topSecret,
+			Scopes: []string{"a"}}
 		e.ClientCertificate = &control.ClientCertificateSpec{Certificate: client.Cert, Key: client.Key}
 		e.CA, e.EgressProxy = ca.PEM, "http://proxy.example.com:3128"
 	}
@@ -68,16 +69,20 @@ func wrongHeaders() map[string]refusal {
 		"a value that ends in a space":      {"headers", header("X-Key", topSecret+" ")},
 		"a value that is too long":          {"headers", header("X-Key", strings.Repeat(topSecret, 400))},
 		"too many headers":                  {"headers", func(e *control.EndpointSpec) { e.Headers = many }},
-		"a header given twice":              {"headers", func(e *control.EndpointSpec) { e.Headers = map[string]string{"X-A": "1", "x-a": "2"} }},
+		"a header given twice": {"headers",
+			func(e *control.EndpointSpec) { e.Headers = map[string]string{"X-A": "1", "x-a": "2"} }},
 		"the signature's own header": {"headers", func(e *control.EndpointSpec) {
 			e.Scheme, e.Headers = "t,v1", map[string]string{"waybill-signature": "x"}
 		}},
-		"a header with a field of its own":   {"headers", header("authorization", topSecret)},
-		"two authorizations":                 {"authorization", auth(control.AuthorizationSpec{Bearer: topSecret, Raw: topSecret})},
-		"an empty authorization":             {"authorization", auth(control.AuthorizationSpec{})},
-		"an authorization with a line break": {"authorization", auth(control.AuthorizationSpec{Bearer: topSecret + "\nX: 1"})},
-		"a user with a colon":                {"authorization", auth(control.AuthorizationSpec{Basic: &control.BasicAuth{Username: "a:b", Password: topSecret}})},
-		"an authorization over plain HTTP":   {"authorization", plain(auth(control.AuthorizationSpec{Bearer: topSecret}))},
+		"a header with a field of its own": {"headers", header("authorization", topSecret)},
+		"two authorizations": {"authorization",
+			auth(control.AuthorizationSpec{Bearer: topSecret, Raw: topSecret})},
+		"an empty authorization": {"authorization", auth(control.AuthorizationSpec{})},
+		"an authorization with a line break": {"authorization",
+			auth(control.AuthorizationSpec{Bearer: topSecret + "\nX: 1"})},
+		"a user with a colon": {"authorization",
+			auth(control.AuthorizationSpec{Basic: &control.BasicAuth{Username: "a:b", Password: topSecret}})},
+		"an authorization over plain HTTP": {"authorization", plain(auth(control.AuthorizationSpec{Bearer: topSecret}))},
 		"an authorization beside OAuth 2.0": {"authorization", func(e *control.EndpointSpec) {
 			oauth(func(*control.OAuth2Spec) {})(e)
 			auth(control.AuthorizationSpec{Bearer: topSecret})(e)
@@ -95,31 +100,41 @@ func wrongConnections(t *testing.T, now time.Time) map[string]refusal {
 		}
 	}
 	return map[string]refusal{
-		"a certificate and another's key":   {"client_certificate", cert(good.Cert, other.Key)},
-		"a certificate without a key":       {"client_certificate", cert(good.Cert, "")},
-		"a key without a certificate":       {"client_certificate", cert("", good.Key)},
-		"an empty certificate":              {"client_certificate", cert("", "")},
-		"a certificate that is none":        {"client_certificate", cert(topSecret, topSecret)},
-		"a certificate that has expired":    {"client_certificate", cert(expired.Cert, expired.Key)},
-		"a server's certificate":            {"client_certificate", cert(server.Cert, server.Key)},
-		"a certificate over plain HTTP":     {"client_certificate", plain(cert(good.Cert, good.Key))},
-		"a CA that is none":                 {"ca", func(e *control.EndpointSpec) { e.CA = "x" }},
-		"a CA that is a private key":        {"ca", func(e *control.EndpointSpec) { e.CA = good.Key }},
-		"a CA over plain HTTP":              {"ca", plain(func(e *control.EndpointSpec) { e.CA = ca.PEM })},
-		"a token endpoint over plain HTTP":  {"oauth2.token_url", oauth(func(o *control.OAuth2Spec) { o.TokenURL = "http://id.example.com/token" })},
-		"a token endpoint on a private net": {"oauth2.token_url", oauth(func(o *control.OAuth2Spec) { o.TokenURL = "https://10.0.0.1/token" })},
-		"no token endpoint":                 {"oauth2.token_url", oauth(func(o *control.OAuth2Spec) { o.TokenURL = "" })},
-		"no client id":                      {"oauth2.client_id", oauth(func(o *control.OAuth2Spec) { o.ClientID = "" })},
-		"no client secret":                  {"oauth2.client_secret", oauth(func(o *control.OAuth2Spec) { o.ClientSecret = "" })},
-		"a scope with a space":              {"oauth2.scopes", oauth(func(o *control.OAuth2Spec) { o.Scopes = []string{"a b"} })},
-		"an unknown client authentication":  {"oauth2.auth", oauth(func(o *control.OAuth2Spec) { o.Auth = "jwt" })},
-		"OAuth 2.0 over plain HTTP":         {"oauth2", plain(oauth(func(*control.OAuth2Spec) {}))},
-		"a proxy without a port":            {"egress_proxy", func(e *control.EndpointSpec) { e.EgressProxy = "http://proxy.example.com" }},
-		"a proxy with a password":           {"egress_proxy", func(e *control.EndpointSpec) { e.EgressProxy = "http://a:" + topSecret + "@proxy.example.com:1" }},
-		"a proxy of another kind":           {"egress_proxy", func(e *control.EndpointSpec) { e.EgressProxy = "socks5://proxy.example.com:1080" }},
-		"a proxy on a private address":      {"egress_proxy", func(e *control.EndpointSpec) { e.EgressProxy = "http://10.0.0.1:3128" }},
-		"to be disabled at once":            {"disable_after", func(e *control.EndpointSpec) { e.DisableAfter = ptr(control.Duration(time.Second)) }},
-		"to be disabled in a year":          {"disable_after", func(e *control.EndpointSpec) { e.DisableAfter = ptr(control.Duration(8760 * time.Hour)) }},
+		"a certificate and another's key": {"client_certificate", cert(good.Cert, other.Key)},
+		"a certificate without a key":     {"client_certificate", cert(good.Cert, "")},
+		"a key without a certificate":     {"client_certificate", cert("", good.Key)},
+		"an empty certificate":            {"client_certificate", cert("", "")},
+		"a certificate that is none":      {"client_certificate", cert(topSecret, topSecret)},
+		"a certificate that has expired":  {"client_certificate", cert(expired.Cert, expired.Key)},
+		"a server's certificate":          {"client_certificate", cert(server.Cert, server.Key)},
+		"a certificate over plain HTTP":   {"client_certificate", plain(cert(good.Cert, good.Key))},
+		"a CA that is none":               {"ca", func(e *control.EndpointSpec) { e.CA = "x" }},
+		"a CA that is a private key":      {"ca", func(e *control.EndpointSpec) { e.CA = good.Key }},
+		"a CA over plain HTTP":            {"ca", plain(func(e *control.EndpointSpec) { e.CA = ca.PEM })},
+		"a token endpoint over plain HTTP": {"oauth2.token_url",
+			oauth(func(o *control.OAuth2Spec) { o.TokenURL = "http://id.example.com/token" })},
+		"a token endpoint on a private net": {"oauth2.token_url",
+			oauth(func(o *control.OAuth2Spec) { o.TokenURL = "https://10.0.0.1/token" })},
+		"no token endpoint": {"oauth2.token_url", oauth(func(o *control.OAuth2Spec) { o.TokenURL = "" })},
+		"no client id":      {"oauth2.client_id", oauth(func(o *control.OAuth2Spec) { o.ClientID = "" })},
+		"no client secret": {"oauth2.client_secret",
+			oauth(func(o *control.OAuth2Spec) { o.ClientSecret = "" })},
+		"a scope with a space": {"oauth2.scopes",
+			oauth(func(o *control.OAuth2Spec) { o.Scopes = []string{"a b"} })},
+		"an unknown client authentication": {"oauth2.auth", oauth(func(o *control.OAuth2Spec) { o.Auth = "jwt" })},
+		"OAuth 2.0 over plain HTTP":        {"oauth2", plain(oauth(func(*control.OAuth2Spec) {}))},
+		"a proxy without a port": {"egress_proxy",
+			func(e *control.EndpointSpec) { e.EgressProxy = "http://proxy.example.com" }},
+		"a proxy with a password": {"egress_proxy",
+			func(e *control.EndpointSpec) { e.EgressProxy = "http://a:" + topSecret + "@proxy.example.com:1" }},
+		"a proxy of another kind": {"egress_proxy",
+			func(e *control.EndpointSpec) { e.EgressProxy = "socks5://proxy.example.com:1080" }},
+		"a proxy on a private address": {"egress_proxy",
+			func(e *control.EndpointSpec) { e.EgressProxy = "http://10.0.0.1:3128" }},
+		"to be disabled at once": {"disable_after",
+			func(e *control.EndpointSpec) { e.DisableAfter = ptr(control.Duration(time.Second)) }},
+		"to be disabled in a year": {"disable_after",
+			func(e *control.EndpointSpec) { e.DisableAfter = ptr(control.Duration(8760 * time.Hour)) }},
 	}
 }
 
@@ -138,8 +153,10 @@ func TestACredentialThatCannotWorkIsRefusedWithTheFieldToCorrectAndNeverQuoted(t
 			}
 		})
 	}
-	for _, name := range []string{"Host", "connection", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade", "Proxy-Authorization", "Proxy-Connection",
-		"Content-Length", "Content-Type", "Expect", "User-Agent", "Idempotency-Key", "webhook-id", "Webhook-Signature", "Waybill-Actor", "traceparent", "Date", "Via"} {
+	for _, name := range []string{"Host", "connection", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Proxy-Authorization", "Proxy-Connection",
+		"Content-Length", "Content-Type", "Expect", "User-Agent", "Idempotency-Key", "webhook-id", "Webhook-Signature",
+		"Waybill-Actor", "traceparent", "Date", "Via"} {
 		spec := control.EndpointSpec{URL: "https://hooks.example.com/in", Types: []string{"a.*"}}
 		header(name, "x")(&spec)
 		_, err := s.CreateEndpoint(s.ctx, spec, actor)
@@ -158,7 +175,8 @@ func TestNoSecretIsStoredInTheClearOrShown(t *testing.T) {
 	ca := testkit.NewCA(t, "ours")
 	client := ca.Client("good", s.now.Add(40*24*time.Hour))
 	made := s.endpoint(everything(ca, client))
-	if _, err := s.UpdateEndpoint(s.ctx, made.Endpoint.ID, control.EndpointPatch{ClearOAuth2: true, Authorization: &control.AuthorizationSpec{Bearer: topSecret}}, actor, ""); err != nil {
+	if _, err := s.UpdateEndpoint(s.ctx, made.Endpoint.ID, control.EndpointPatch{ClearOAuth2: true,
+		Authorization: &control.AuthorizationSpec{Bearer: topSecret}}, actor, ""); err != nil {
 		t.Fatal(err)
 	}
 	rotated, err := s.RotateSecret(s.ctx, made.Endpoint.ID, control.Rotation{}, actor)
@@ -189,17 +207,21 @@ func TestNoSecretIsStoredInTheClearOrShown(t *testing.T) {
 			}
 		}
 	}
-	if fmt.Sprint(shown.Headers) != "[X-Api-Key X-Region]" || shown.Authorization != "Bearer" || shown.OAuth2 != nil || len(shown.CA) != 1 ||
-		shown.ClientCertificate.Subject != "CN=good" || shown.EgressProxy == "" || len(shown.Warnings) != 0 || len(shown.Keys) != 2 {
+	if fmt.Sprint(shown.Headers) != "[X-Api-Key X-Region]" || shown.Authorization != "Bearer" || shown.OAuth2 != nil ||
+		len(shown.CA) != 1 ||
+		shown.ClientCertificate.Subject != "CN=good" || shown.EgressProxy == "" || len(shown.Warnings) != 0 ||
+		len(shown.Keys) != 2 {
 		t.Errorf("shown %s", encode(t, shown))
 	}
 	s.now = s.now.Add(20 * 24 * time.Hour)
 	shown, _ = s.Endpoint(s.ctx, made.Endpoint.ID)
-	if len(shown.Warnings) != 1 || !strings.Contains(shown.Warnings[0], "in 19 days") && !strings.Contains(shown.Warnings[0], "in 20 days") {
+	if len(shown.Warnings) != 1 || !strings.Contains(shown.Warnings[0], "in 19 days") &&
+		!strings.Contains(shown.Warnings[0], "in 20 days") {
 		t.Errorf("20 days before its end: %q", shown.Warnings)
 	}
 	s.now = s.now.Add(21 * 24 * time.Hour)
-	if shown, _ = s.Endpoint(s.ctx, made.Endpoint.ID); len(shown.Warnings) != 1 || !strings.Contains(shown.Warnings[0], "expired at") {
+	if shown, _ = s.Endpoint(s.ctx, made.Endpoint.ID); len(shown.Warnings) != 1 ||
+		!strings.Contains(shown.Warnings[0], "expired at") {
 		t.Errorf("after its end: %q", shown.Warnings)
 	}
 	if _, err := s.DeleteEndpoint(s.ctx, made.Endpoint.ID, control.Stop{Reason: "", EndPending: true}, actor); err != nil {
@@ -254,7 +276,8 @@ func TestCredentialsDoNotFollowAnEndpointToAnotherDestination(t *testing.T) {
 	}
 	// Changed behind the API's back, in the registry itself, they do not open.
 	id = s.endpoint(everything(ca, client)).Endpoint.ID
-	stored, err := s.store.Update(s.ctx, id, "mallory", "updated", "", func(e *registry.Endpoint) error { e.URL = "https://evil.example.com/"; return nil })
+	stored, err := s.store.Update(s.ctx, id, "mallory", "updated", "",
+		func(e *registry.Endpoint) error { e.URL = "https://evil.example.com/"; return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +326,8 @@ func TestWithoutAKeyWhatSealsSaysSoAndEverythingElseWorks(t *testing.T) {
 			t.Errorf("does not name the flag: %v", e)
 		}
 	}
-	if _, err := c.UpdateEndpoint(s.ctx, id, control.EndpointPatch{Timeout: ptr(control.Duration(time.Second))}, actor, ""); err != nil {
+	if _, err := c.UpdateEndpoint(s.ctx, id, control.EndpointPatch{Timeout: ptr(control.Duration(time.Second))}, actor,
+		""); err != nil {
 		t.Error(err)
 	}
 	if e, err := c.Endpoint(s.ctx, id); err != nil || len(e.Keys) != 1 {

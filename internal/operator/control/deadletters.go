@@ -74,7 +74,8 @@ type DeadLetterPage struct {
 }
 
 // DeadLetters returns one page of dead letters, the latest first.
-func (c *Control) DeadLetters(ctx context.Context, f DeadLetterFilter, cursor string, limit int) (DeadLetterPage, error) {
+func (c *Control) DeadLetters(ctx context.Context, f DeadLetterFilter, cursor string, limit int) (DeadLetterPage,
+	error) {
 	l, err := c.ledger(ctx)
 	if err != nil {
 		return DeadLetterPage{}, err
@@ -117,11 +118,13 @@ func (c *Control) DeadLetter(ctx context.Context, eventID, endpointID string) (D
 	}
 	switch {
 	case len(page.DeadLetters) == 0:
-		return DeadLetter{}, failure(CodeNotFound, "the ledger knows of no dead letter of event %s; one that has just ended is there within seconds; see: waybill deadletter list", eventID)
+		return DeadLetter{}, failure(CodeNotFound, "the ledger knows of no dead letter of event %s; one that has just "+
+			"ended is there within seconds; see: waybill deadletter list", eventID)
 	case endpointID == "":
 		for _, d := range page.DeadLetters[1:] {
 			if d.EndpointID != page.DeadLetters[0].EndpointID {
-				return DeadLetter{}, invalid("endpoint_id", "event %s is a dead letter to more than one endpoint; name one: %s or %s", eventID, page.DeadLetters[0].EndpointID, d.EndpointID)
+				return DeadLetter{}, invalid("endpoint_id", "event %s is a dead letter to more than one endpoint; name one: %s "+
+					"or %s", eventID, page.DeadLetters[0].EndpointID, d.EndpointID)
 			}
 		}
 	}
@@ -131,7 +134,8 @@ func (c *Control) DeadLetter(ctx context.Context, eventID, endpointID string) (D
 // AcknowledgeDeadLetter makes a named person the owner of a dead letter, and
 // stops the messages about it where nothing else is part of its incident.
 func (c *Control) AcknowledgeDeadLetter(ctx context.Context, eventID, endpointID, by, note string) (DeadLetter, error) {
-	if err := errors.Join(checkText("by", "say who takes it", by, maxActor, true), checkText("note", "", note, maxReason, false)); err != nil {
+	if err := errors.Join(checkText("by", "say who takes it", by, maxActor, true),
+		checkText("note", "", note, maxReason, false)); err != nil {
 		return DeadLetter{}, rejected(err)
 	}
 	d, err := c.DeadLetter(ctx, eventID, endpointID)
@@ -146,7 +150,8 @@ func (c *Control) AcknowledgeDeadLetter(ctx context.Context, eventID, endpointID
 	}
 	if i, err := c.Escalation(ctx, d.recordID()); err == nil && i.State == escalation.Open && i.Count == 1 {
 		var known *Error
-		if _, err := c.AcknowledgeEscalation(ctx, i.ID, by, note); err != nil && !(errors.As(err, &known) && known.Code == CodeConflict) {
+		if _, err := c.AcknowledgeEscalation(ctx, i.ID, by, note); err != nil &&
+			!(errors.As(err, &known) && known.Code == CodeConflict) {
 			return d, err
 		}
 	}
@@ -157,7 +162,8 @@ func (c *Control) AcknowledgeDeadLetter(ctx context.Context, eventID, endpointID
 // ResolveDeadLetter puts on record that a dead letter is settled in another way
 // than by delivery, or void, and why.
 func (c *Control) ResolveDeadLetter(ctx context.Context, eventID, endpointID, by, reason string) (DeadLetter, error) {
-	if err := errors.Join(checkText("by", "say who settles it", by, maxActor, true), checkReason(reason, true)); err != nil {
+	if err := errors.Join(checkText("by", "say who settles it", by, maxActor, true),
+		checkReason(reason, true)); err != nil {
 		return DeadLetter{}, rejected(err)
 	}
 	d, err := c.DeadLetter(ctx, eventID, endpointID)
@@ -165,7 +171,8 @@ func (c *Control) ResolveDeadLetter(ctx context.Context, eventID, endpointID, by
 		return d, err
 	}
 	if d.Settled() {
-		return d, failure(CodeConflict, "the dead letter of %s to %s is settled already: %s", d.EventID, d.EndpointID, d.Resolution)
+		return d, failure(CodeConflict, "the dead letter of %s to %s is settled already: %s", d.EventID, d.EndpointID,
+			d.Resolution)
 	}
 	now := c.o.Now().UTC()
 	r := d.record(record.OperatorAction, string(record.OperatorAction)+"/deadletter.resolved/"+d.recordID(), now, by)
@@ -183,6 +190,7 @@ func (d DeadLetter) recordID() string {
 }
 
 func (d DeadLetter) record(kind record.Kind, id string, at time.Time, by string) record.Record {
-	return record.Record{ID: id, Kind: kind, At: at, Tenant: d.Tenant, EventID: d.EventID, EndpointID: d.EndpointID, EventType: d.EventType,
-		ReplayID: d.ReplayID, DeliverBy: d.DeliverBy, Reason: d.Reason, Actor: by, IncidentID: d.IncidentID}
+	return record.Record{ID: id, Kind: kind, At: at, Tenant: d.Tenant, EventID: d.EventID, EndpointID: d.EndpointID,
+		EventType: d.EventType,
+		ReplayID:  d.ReplayID, DeliverBy: d.DeliverBy, Reason: d.Reason, Actor: by, IncidentID: d.IncidentID}
 }

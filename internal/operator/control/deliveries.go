@@ -33,7 +33,8 @@ const (
 // is soon done. So what just happened is found.
 func (c *Control) ledger(ctx context.Context) (Ledger, error) {
 	if c.o.Ledger == nil {
-		return nil, failure(CodeNoLedger, "this needs the ledger, and no ClickHouse is configured; set --clickhouse (WAYBILL_CLICKHOUSE)")
+		return nil, failure(CodeNoLedger, "this needs the ledger, and no ClickHouse is configured; set --clickhouse "+
+			"(WAYBILL_CLICKHOUSE)")
 	}
 	ctx, cancel := context.WithTimeout(ctx, wantedFor)
 	defer cancel()
@@ -45,7 +46,8 @@ func ledgerFailed(err error) error {
 	if errors.Is(err, ErrBadCursor) {
 		return &Error{Code: CodeInvalid, Field: "cursor", Err: err}
 	}
-	return &Error{Code: CodeUnavailable, Err: fmt.Errorf("the ledger did not answer: %w; is ClickHouse running, and is --clickhouse right?", err)}
+	return &Error{Code: CodeUnavailable, Err: fmt.Errorf("the ledger did not answer: %w; is ClickHouse running, and is "+
+		"--clickhouse right?", err)}
 }
 
 // EventDetails is an event as the ledger has it and, where asked for, as EVENTS
@@ -103,7 +105,8 @@ func (c *Control) event(ctx context.Context, tenant, id string) (EventRecord, er
 		return EventRecord{}, ledgerFailed(err)
 	}
 	if !ok {
-		return EventRecord{}, failure(CodeNotFound, "event %s is not in the ledger; one that was just published is there within seconds", id)
+		return EventRecord{}, failure(CodeNotFound, "event %s is not in the ledger; one that was just published is there "+
+			"within seconds", id)
 	}
 	return rec, nil
 }
@@ -112,7 +115,9 @@ func (c *Control) event(ctx context.Context, tenant, id string) (EventRecord, er
 func (c *Control) stored(ctx context.Context, rec EventRecord) (eventlog.Message, error) {
 	m, err := c.log.Read(ctx, rec.Seq)
 	if errors.Is(err, eventlog.ErrNotStored) || err == nil && !holds(m, rec) {
-		return m, failure(CodeEventExpired, "event %s is on record, but %s no longer holds it (position %d): it is older than the stream's retention, or the stream was made anew; ask its producer to publish it again", rec.ID, streams.Events, rec.Seq)
+		return m, failure(CodeEventExpired, "event %s is on record, but %s no longer holds it (position %d): it is older "+
+			"than the stream's retention, or the stream was made anew; ask its producer to publish it again", rec.ID,
+			streams.Events, rec.Seq)
 	}
 	if err != nil {
 		return m, failed(err)
@@ -204,7 +209,8 @@ func (c *Control) Delivery(ctx context.Context, eventID, endpointID string) (Del
 		return DeliveryDetails{}, err
 	}
 	if len(page.Deliveries) == 0 {
-		return DeliveryDetails{}, failure(CodeNotFound, "no delivery of event %s to endpoint %.64q is on record; see: waybill delivery show %s", eventID, endpointID, eventID)
+		return DeliveryDetails{}, failure(CodeNotFound, "no delivery of event %s to endpoint %.64q is on record; see: "+
+			"waybill delivery show %s", eventID, endpointID, eventID)
 	}
 	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
 	defer cancel()

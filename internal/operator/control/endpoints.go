@@ -37,7 +37,8 @@ func (c *Control) CreateEndpoint(ctx context.Context, spec EndpointSpec, actor s
 		Types: distinct(spec.Types), Description: spec.Description, State: registry.Enabled,
 		Scheme: spec.Scheme, SignatureHeader: spec.SignatureHeader,
 		Timeout: time.Duration(spec.Timeout), MaxInFlight: spec.MaxInFlight,
-		Policy: spec.Policy, DeliverWithin: time.Duration(spec.DeliverWithin), DisableAfter: registry.DefaultDisableAfter, CA: spec.CA, EgressProxy: spec.EgressProxy,
+		Policy: spec.Policy, DeliverWithin: time.Duration(spec.DeliverWithin), DisableAfter: registry.DefaultDisableAfter,
+		CA: spec.CA, EgressProxy: spec.EgressProxy,
 		Policies: spec.Policies, MaxPerSecond: spec.MaxPerSecond, Ordering: spec.Ordering}
 	set((*time.Duration)(spec.DisableAfter), &e.DisableAfter)
 	e.Secrets = []registry.Secret{e.SealSecret(ring, key)}
@@ -75,7 +76,8 @@ func (c *Control) checkFifo(ctx context.Context, e registry.Endpoint) error {
 		}
 	}
 	if n >= streams.MaxFifo {
-		return invalid("ordering", "%d endpoints keep order already, at most %d may: each costs every delivery time; leave it out, or delete one that does not need it", n, streams.MaxFifo)
+		return invalid("ordering", "%d endpoints keep order already, at most %d may: each costs every delivery time; "+
+			"leave it out, or delete one that does not need it", n, streams.MaxFifo)
 	}
 	return nil
 }
@@ -144,7 +146,8 @@ func (c *Control) Endpoint(ctx context.Context, id string) (Endpoint, error) {
 
 func (c *Control) get(ctx context.Context, id string) (registry.Endpoint, error) {
 	if !ids.Valid(ids.Endpoint, id) {
-		return registry.Endpoint{}, failure(CodeNotFound, "endpoint %.64q: no such endpoint; ids begin with %s, see: waybill endpoint list", id, ids.Endpoint)
+		return registry.Endpoint{}, failure(CodeNotFound,
+			"endpoint %.64q: no such endpoint; ids begin with %s, see: waybill endpoint list", id, ids.Endpoint)
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -157,7 +160,8 @@ func (c *Control) get(ctx context.Context, id string) (registry.Endpoint, error)
 
 // UpdateEndpoint changes what the patch names; it takes effect at the next
 // attempt of every delivery. reason is optional.
-func (c *Control) UpdateEndpoint(ctx context.Context, id string, p EndpointPatch, actor, reason string) (Endpoint, error) {
+func (c *Control) UpdateEndpoint(ctx context.Context, id string, p EndpointPatch, actor, reason string) (Endpoint,
+	error) {
 	if p.Empty() {
 		return Endpoint{}, failure(CodeInvalid, "the change is empty; name at least one setting")
 	}
@@ -180,7 +184,8 @@ func (c *Control) UpdateEndpoint(ctx context.Context, id string, p EndpointPatch
 			return err
 		}
 		if (was == envelope.SchemeEd25519) != (e.Scheme == envelope.SchemeEd25519) {
-			return invalid("scheme", "cannot change from %s to %s: the keys are of another kind; make a new endpoint", was, e.Scheme)
+			return invalid("scheme", "cannot change from %s to %s: the keys are of another kind; make a new endpoint", was,
+				e.Scheme)
 		}
 		if e.Scheme == envelope.SchemeTimestamped && e.SignatureHeader == "" {
 			e.SignatureHeader = envelope.DefaultTimestampedHeader
@@ -238,7 +243,8 @@ func (c *Control) DeleteEndpoint(ctx context.Context, id string, s Stop, actor s
 }
 
 // change stores the next revision of an endpoint, if it is valid.
-func (c *Control) change(ctx context.Context, id, actor, what, reason string, alter func(*registry.Endpoint) error) (Endpoint, error) {
+func (c *Control) change(ctx context.Context, id, actor, what, reason string,
+	alter func(*registry.Endpoint) error) (Endpoint, error) {
 	if err := checkActor(actor); err != nil {
 		return Endpoint{}, err
 	}

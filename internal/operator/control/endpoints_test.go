@@ -20,7 +20,8 @@ func TestAChangeAltersWhatItNamesAndNothingElse(t *testing.T) {
 	s := start(t, nil)
 	urgent := retry.Urgent()
 	made := s.endpoint(func(e *control.EndpointSpec) { e.Description, e.Policy = "the first", &urgent }).Endpoint
-	got, err := s.UpdateEndpoint(s.ctx, made.ID, control.EndpointPatch{Timeout: ptr(control.Duration(3 * time.Second)), ClearPolicy: true}, "bob", "slower")
+	got, err := s.UpdateEndpoint(s.ctx, made.ID, control.EndpointPatch{Timeout: ptr(control.Duration(3 * time.Second)),
+		ClearPolicy: true}, "bob", "slower")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,8 @@ func TestStatesChangeWithAReasonAndADeletedEndpointStaysReadable(t *testing.T) {
 	if e, err = s.EnableEndpoint(s.ctx, id, actor, ""); err != nil || e.State != registry.Enabled || e.StateReason != "" {
 		t.Fatalf("%+v (%v)", e, err)
 	}
-	if e, err = s.DeleteEndpoint(s.ctx, id, control.Stop{Reason: "moved", EndPending: true}, actor); err != nil || e.State != registry.Deleted {
+	if e, err = s.DeleteEndpoint(s.ctx, id, control.Stop{Reason: "moved", EndPending: true}, actor); err != nil ||
+		e.State != registry.Deleted {
 		t.Fatalf("%+v (%v)", e, err)
 	}
 	_, err = s.EnableEndpoint(s.ctx, id, actor, "")
@@ -145,7 +147,8 @@ func TestKeysThatAreEndingKeepTheirOwnEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []control.Key{{ID: third.KeyID}, {ID: second.KeyID, ExpiresAt: began.Add(time.Hour + time.Minute)}, {ID: first.KeyID, ExpiresAt: began.Add(24 * time.Hour)}}
+	want := []control.Key{{ID: third.KeyID}, {ID: second.KeyID, ExpiresAt: began.Add(time.Hour + time.Minute)},
+		{ID: first.KeyID, ExpiresAt: began.Add(24 * time.Hour)}}
 	if got := third.Endpoint.Keys; encode(t, got) != encode(t, want) {
 		t.Errorf("keys %s\nwant %s", encode(t, got), encode(t, want))
 	}
@@ -164,7 +167,8 @@ func TestARotationCanEndTheOldSecretAtOnceAndTakesNoSecretTwice(t *testing.T) {
 	_, err = s.RotateSecret(s.ctx, id, control.Rotation{Overlap: ptr(control.Duration(-1))}, actor)
 	failed(t, err, control.CodeInvalid, "overlap")
 	made, err := s.RotateSecret(s.ctx, id, control.Rotation{Overlap: ptr(control.Duration(0))}, actor)
-	if err != nil || len(made.Endpoint.Keys) != 1 || made.Endpoint.Keys[0].ID != made.KeyID || made.Secret == first.Secret {
+	if err != nil || len(made.Endpoint.Keys) != 1 || made.Endpoint.Keys[0].ID != made.KeyID ||
+		made.Secret == first.Secret {
 		t.Fatalf("%+v (%v)", made.Endpoint, err)
 	}
 	for range 7 {
@@ -208,7 +212,8 @@ func TestATestEventIsForItsEndpointAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := stream.GetMsg(s.ctx, ack.Seq)
-	if err != nil || m.Subject != "events.acme.waybill.test" || m.Header.Get(streams.HeaderOnlyEndpoint) != made.ID || m.Header.Get("Nats-Msg-Id") != "acme/"+ack.ID {
+	if err != nil || m.Subject != "events.acme.waybill.test" || m.Header.Get(streams.HeaderOnlyEndpoint) != made.ID ||
+		m.Header.Get("Nats-Msg-Id") != "acme/"+ack.ID {
 		t.Fatalf("stored %+v (%v)", m, err)
 	}
 }

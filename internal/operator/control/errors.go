@@ -23,10 +23,11 @@ import (
 type Code string
 
 const (
-	CodeInvalid          Code = "invalid"                            // a field is wrong: correct it
-	CodeTooLarge         Code = "too_large"                          // make it smaller
-	CodeNotFound         Code = "not_found"                          // no such endpoint, event type, event or delivery
-	CodeConflict         Code = "conflict"                           // somebody changed it at the same moment: look again, repeat
+	CodeInvalid  Code = "invalid"   // a field is wrong: correct it
+	CodeTooLarge Code = "too_large" // make it smaller
+	CodeNotFound Code = "not_found" // no such endpoint, event type, event or delivery
+	// somebody changed it at the same moment: look again, repeat
+	CodeConflict         Code = "conflict"
 	CodeIDInUse          Code = Code(outcome.ReasonIDInUse)          // a different event has this id
 	CodeEndpointDisabled Code = Code(outcome.ReasonEndpointDisabled) // enable it first
 	CodeEndpointDeleted  Code = Code(outcome.ReasonEndpointDeleted)  // make a new one
@@ -124,7 +125,8 @@ func failed(err error) error {
 		return &Error{Code: CodeInvalid, Field: field.Field, Err: err}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout),
 		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrDisconnected):
-		return &Error{Code: CodeUnavailable, Err: fmt.Errorf("NATS did not answer: %w; the action may have happened all the same: look before you repeat it", err)}
+		return &Error{Code: CodeUnavailable, Err: fmt.Errorf("NATS did not answer: %w; the action may have happened all "+
+			"the same: look before you repeat it", err)}
 	}
 	return &Error{Code: CodeUnavailable, Err: err}
 }

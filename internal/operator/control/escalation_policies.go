@@ -49,8 +49,10 @@ type EscalationPolicy struct {
 }
 
 func showPolicy(p escalation.Policy) EscalationPolicy {
-	out := EscalationPolicy{Name: p.Name, Description: p.Description, Priority: p.Priority, Tenants: orEmpty(p.Tenants), Types: orEmpty(p.Types),
-		Reasons: orEmpty(p.Reasons), Repeat: Duration(p.Repeat), MaxDuration: Duration(p.MaxDuration), Window: Duration(p.Window),
+	out := EscalationPolicy{Name: p.Name, Description: p.Description, Priority: p.Priority, Tenants: orEmpty(p.Tenants),
+		Types:   orEmpty(p.Types),
+		Reasons: orEmpty(p.Reasons), Repeat: Duration(p.Repeat), MaxDuration: Duration(p.MaxDuration),
+		Window:   Duration(p.Window),
 		Revision: p.Revision, UpdatedBy: p.UpdatedBy, UpdatedAt: p.UpdatedAt}
 	for _, s := range p.Steps {
 		out.Steps = append(out.Steps, EscalationStep{Duration(s.After), s.Channels})
@@ -67,12 +69,15 @@ func orEmpty(list []string) []string {
 
 // CreateEscalationPolicy makes a policy of channels that exist. It counts from
 // the next dead letter on.
-func (c *Control) CreateEscalationPolicy(ctx context.Context, s EscalationPolicySpec, actor string) (EscalationPolicy, error) {
+func (c *Control) CreateEscalationPolicy(ctx context.Context, s EscalationPolicySpec, actor string) (EscalationPolicy,
+	error) {
 	if err := errors.Join(checkActor(actor), checkReason(s.Reason, false), checkDescription(&s.Description)); err != nil {
 		return EscalationPolicy{}, rejected(err)
 	}
-	p := escalation.Policy{Name: s.Name, Description: s.Description, Priority: s.Priority, Tenants: distinct(s.Tenants), Types: distinct(s.Types),
-		Reasons: distinct(s.Reasons), Steps: stepsOf(s.Steps), MaxDuration: time.Duration(s.MaxDuration), Window: time.Duration(s.Window)}
+	p := escalation.Policy{Name: s.Name, Description: s.Description, Priority: s.Priority, Tenants: distinct(s.Tenants),
+		Types:   distinct(s.Types),
+		Reasons: distinct(s.Reasons), Steps: stepsOf(s.Steps), MaxDuration: time.Duration(s.MaxDuration),
+		Window: time.Duration(s.Window)}
 	if s.Repeat != nil {
 		p.Repeat = time.Duration(*s.Repeat)
 		if p.Repeat == 0 {
@@ -101,7 +106,8 @@ func (c *Control) checkChannels(ctx context.Context, p escalation.Policy) error 
 		if _, err := c.channel(ctx, name); err != nil {
 			var known *Error
 			if errors.As(err, &known) && known.Code == CodeNotFound {
-				return &Error{Code: CodeInvalid, Field: "steps", Err: fmt.Errorf("there is no channel %q; make it first: waybill channel create %s", name, name)}
+				return &Error{Code: CodeInvalid, Field: "steps",
+					Err: fmt.Errorf("there is no channel %q; make it first: waybill channel create %s", name, name)}
 			}
 			return err
 		}
@@ -151,7 +157,8 @@ func stepsOf(steps []EscalationStep) (out []escalation.Step) {
 
 // UpdateEscalationPolicy changes what the patch names. It counts from the next
 // dead letter on; incidents under it go on as they began.
-func (c *Control) UpdateEscalationPolicy(ctx context.Context, name string, patch EscalationPolicyPatch, actor, reason string) (EscalationPolicy, error) {
+func (c *Control) UpdateEscalationPolicy(ctx context.Context, name string, patch EscalationPolicyPatch, actor,
+	reason string) (EscalationPolicy, error) {
 	if err := errors.Join(checkActor(actor), checkReason(reason, false), checkDescription(patch.Description)); err != nil {
 		return EscalationPolicy{}, rejected(err)
 	}
@@ -160,13 +167,14 @@ func (c *Control) UpdateEscalationPolicy(ctx context.Context, name string, patch
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	p, err := c.policies.Update(ctx, name, revision.Change{Actor: actor, Action: "updated", Reason: reason}, func(p *escalation.Policy) error {
-		patch.apply(p)
-		if err := p.Validate(); err != nil {
-			return rejected(err)
-		}
-		return c.checkChannels(ctx, *p)
-	})
+	p, err := c.policies.Update(ctx, name, revision.Change{Actor: actor, Action: "updated", Reason: reason},
+		func(p *escalation.Policy) error {
+			patch.apply(p)
+			if err := p.Validate(); err != nil {
+				return rejected(err)
+			}
+			return c.checkChannels(ctx, *p)
+		})
 	if err != nil {
 		return EscalationPolicy{}, failed(err)
 	}

@@ -20,13 +20,15 @@ import (
 // desk makes a channel that needs no server but NATS.
 func (s *system) desk(name string) {
 	s.t.Helper()
-	if _, err := s.CreateChannel(s.ctx, control.ChannelSpec{Name: name, Kind: channel.NATS, Subject: "desk." + name}, actor); err != nil {
+	if _, err := s.CreateChannel(s.ctx, control.ChannelSpec{Name: name, Kind: channel.NATS, Subject: "desk." + name},
+		actor); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 func (s *system) policy(name string, channels ...string) error {
-	_, err := s.CreateEscalationPolicy(s.ctx, control.EscalationPolicySpec{Name: name, Steps: []control.EscalationStep{{Channels: channels}}}, actor)
+	_, err := s.CreateEscalationPolicy(s.ctx, control.EscalationPolicySpec{Name: name,
+		Steps: []control.EscalationStep{{Channels: channels}}}, actor)
 	return err
 }
 
@@ -85,9 +87,11 @@ const anEndpoint = "ep_01JQ8Z6T5V3N9W2X4Y7R8S1M6K"
 
 func deadLetter(event string) (escalation.Problem, control.DeadLetter) {
 	at := time.Date(2026, 8, 19, 13, 50, 0, 0, time.UTC)
-	t := escalation.Problem{ID: record.EndID(record.DeliveryDeadLetter, event, anEndpoint, ""), Kind: record.DeliveryDeadLetter, Tenant: "default",
+	t := escalation.Problem{ID: record.EndID(record.DeliveryDeadLetter, event, anEndpoint, ""),
+		Kind: record.DeliveryDeadLetter, Tenant: "default",
 		EventID: event, EndpointID: anEndpoint, Reason: "attempts_exhausted", At: at, DeliverBy: at.Add(5 * time.Minute)}
-	return t, control.DeadLetter{Tenant: "default", EventID: event, EndpointID: anEndpoint, Reason: t.Reason, DeadLetteredAt: at, DeliverBy: t.DeliverBy, Resolution: "open"}
+	return t, control.DeadLetter{Tenant: "default", EventID: event, EndpointID: anEndpoint, Reason: t.Reason,
+		DeadLetteredAt: at, DeliverBy: t.DeliverBy, Resolution: "open"}
 }
 
 func TestASecretOfAChannelGoesInAndNeverComesOut(t *testing.T) {
@@ -114,7 +118,8 @@ func TestASecretOfAChannelGoesInAndNeverComesOut(t *testing.T) {
 	if !one.HasSecret || one.Address != "https://hooks.slack.com" || made.NewSecret != "" {
 		t.Errorf("shown as %+v", one)
 	}
-	hook, err := s.CreateChannel(s.ctx, control.ChannelSpec{Name: "hook", Kind: channel.Webhook, URL: "https://example.com/x"}, actor)
+	hook, err := s.CreateChannel(s.ctx, control.ChannelSpec{Name: "hook", Kind: channel.Webhook,
+		URL: "https://example.com/x"}, actor)
 	if err != nil || !strings.HasPrefix(hook.NewSecret, "whsec_") {
 		t.Errorf("a webhook without a secret: %+v, %v", hook, err)
 	}
@@ -144,19 +149,30 @@ func TestChannelsAndPoliciesAreRefusedWithTheFieldToCorrect(t *testing.T) {
 		field string
 		err   error
 	}{
-		"a kind that does not exist":        {control.CodeInvalid, "kind", create(control.ChannelSpec{Name: "c", Kind: "fax"})},
-		"a loopback webhook":                {control.CodeInvalid, "url", create(control.ChannelSpec{Name: "c", Kind: channel.Webhook, URL: "http://127.0.0.1/"})},
-		"a subject of ours":                 {control.CodeInvalid, "subject", create(control.ChannelSpec{Name: "c", Kind: channel.NATS, Subject: "events.x.y"})},
-		"a name that is taken":              {control.CodeConflict, "", create(control.ChannelSpec{Name: "desk", Kind: channel.NATS, Subject: "a.b"})},
-		"an empty change":                   {control.CodeInvalid, "", update("desk", control.ChannelPatch{})},
-		"a change to what cannot work":      {control.CodeInvalid, "secret", update("desk", control.ChannelPatch{Secret: &long})},
-		"a change of what does not exist":   {control.CodeNotFound, "", update("nope", control.ChannelPatch{Description: &long})},
-		"deleting what does not exist":      {control.CodeNotFound, "", remove("nope")},
-		"a policy with an unknown channel":  {control.CodeInvalid, "steps", policy(func(p *control.EscalationPolicySpec) { p.Steps[0].Channels = []string{"nope"} })},
-		"a policy without steps":            {control.CodeInvalid, "steps", policy(func(p *control.EscalationPolicySpec) { p.Steps = nil })},
-		"a policy whose first step is late": {control.CodeInvalid, "steps", policy(func(p *control.EscalationPolicySpec) { p.Steps[0].After = control.Duration(time.Minute) })},
-		"a policy with a wrong pattern":     {control.CodeInvalid, "types", policy(func(p *control.EscalationPolicySpec) { p.Types = []string{"a..b"} })},
-		"a policy with a long window":       {control.CodeInvalid, "window", policy(func(p *control.EscalationPolicySpec) { p.Window = control.Duration(time.Hour) })},
+		"a kind that does not exist": {control.CodeInvalid, "kind",
+			create(control.ChannelSpec{Name: "c", Kind: "fax"})},
+		"a loopback webhook": {control.CodeInvalid, "url",
+			create(control.ChannelSpec{Name: "c", Kind: channel.Webhook, URL: "http://127.0.0.1/"})},
+		"a subject of ours": {control.CodeInvalid, "subject",
+			create(control.ChannelSpec{Name: "c", Kind: channel.NATS, Subject: "events.x.y"})},
+		"a name that is taken": {control.CodeConflict, "",
+			create(control.ChannelSpec{Name: "desk", Kind: channel.NATS, Subject: "a.b"})},
+		"an empty change": {control.CodeInvalid, "", update("desk", control.ChannelPatch{})},
+		"a change to what cannot work": {control.CodeInvalid, "secret",
+			update("desk", control.ChannelPatch{Secret: &long})},
+		"a change of what does not exist": {control.CodeNotFound, "",
+			update("nope", control.ChannelPatch{Description: &long})},
+		"deleting what does not exist": {control.CodeNotFound, "", remove("nope")},
+		"a policy with an unknown channel": {control.CodeInvalid, "steps",
+			policy(func(p *control.EscalationPolicySpec) { p.Steps[0].Channels = []string{"nope"} })},
+		"a policy without steps": {control.CodeInvalid, "steps",
+			policy(func(p *control.EscalationPolicySpec) { p.Steps = nil })},
+		"a policy whose first step is late": {control.CodeInvalid, "steps",
+			policy(func(p *control.EscalationPolicySpec) { p.Steps[0].After = control.Duration(time.Minute) })},
+		"a policy with a wrong pattern": {control.CodeInvalid, "types",
+			policy(func(p *control.EscalationPolicySpec) { p.Types = []string{"a..b"} })},
+		"a policy with a long window": {control.CodeInvalid, "window",
+			policy(func(p *control.EscalationPolicySpec) { p.Window = control.Duration(time.Hour) })},
 	} {
 		t.Run(name, func(t *testing.T) { failed(t, c.err, c.code, c.field) })
 	}
@@ -182,7 +198,8 @@ func TestItIsSaidForWhomNobodyIsTold(t *testing.T) {
 	for _, c := range []struct {
 		policies []control.EscalationPolicy
 		covered  bool
-	}{{nil, false}, {[]control.EscalationPolicy{some}, false}, {[]control.EscalationPolicy{some, all}, true}, {[]control.EscalationPolicy{{Types: []string{">"}}}, true}} {
+	}{{nil, false}, {[]control.EscalationPolicy{some}, false}, {[]control.EscalationPolicy{some, all}, true},
+		{[]control.EscalationPolicy{{Types: []string{">"}}}, true}} {
 		if got := control.Uncovered(c.policies); (got == "") != c.covered {
 			t.Errorf("%+v: %q", c.policies, got)
 		}
@@ -199,7 +216,8 @@ func TestATestOfAChannelArrivesAndIsOnRecord(t *testing.T) {
 	}
 	s := start(t, func(o *control.Options) { o.Egress = policy })
 	for name, key := range map[string]string{"good": server.URL, "bad": "http://127.0.0.1:1"} {
-		if _, err := s.CreateChannel(s.ctx, control.ChannelSpec{Name: name, Kind: channel.Slack, Secret: key + "/x"}, actor); err != nil {
+		if _, err := s.CreateChannel(s.ctx, control.ChannelSpec{Name: name, Kind: channel.Slack, Secret: key + "/x"},
+			actor); err != nil {
 			t.Fatal(err)
 		}
 		r, err := s.TestChannel(s.ctx, name, actor)
@@ -210,7 +228,8 @@ func TestATestOfAChannelArrivesAndIsOnRecord(t *testing.T) {
 	if path := <-got; path != "/x" {
 		t.Errorf("called %s", path)
 	}
-	if recs := s.onLedger(record.OperatorAction); len(recs) != 2 || recs[0].Action != "channel.tested" || recs[0].Actor != actor {
+	if recs := s.onLedger(record.OperatorAction); len(recs) != 2 || recs[0].Action != "channel.tested" ||
+		recs[0].Actor != actor {
 		t.Errorf("on record: %+v", recs)
 	}
 }
@@ -258,20 +277,24 @@ func TestADeadLetterHasAnOwnerAndAClock(t *testing.T) {
 	if _, err := s.AcknowledgeDeadLetter(s.ctx, "evt-2", "", "ann", ""); err != nil {
 		t.Error(err)
 	}
-	for i, want := range map[*escalation.Incident]escalation.State{alone: escalation.Acknowledged, crowd: escalation.Open} {
+	for i, want := range map[*escalation.Incident]escalation.State{alone: escalation.Acknowledged,
+		crowd: escalation.Open} {
 		if e, err := s.Escalation(s.ctx, i.ID); err != nil || e.State != want {
 			t.Errorf("an incident of %d is %s (%v), want %s", i.Count, e.State, err, want)
 		}
 	}
-	if recs := s.onLedger(record.EscalationAcked); len(recs) != 2 || recs[0].EventID != "evt-1" || recs[0].EndpointID != anEndpoint || recs[0].Actor != "ann" || recs[0].Detail != "calling" {
+	if recs := s.onLedger(record.EscalationAcked); len(recs) != 2 || recs[0].EventID != "evt-1" ||
+		recs[0].EndpointID != anEndpoint || recs[0].Actor != "ann" || recs[0].Detail != "calling" {
 		t.Errorf("on record: %+v", recs)
 	}
 	_, err = s.ResolveDeadLetter(s.ctx, "evt-1", anEndpoint, "ann", "")
 	failed(t, err, control.CodeInvalid, "reason")
-	if d, err = s.ResolveDeadLetter(s.ctx, "evt-1", anEndpoint, "ann", "told the ward"); err != nil || d.Resolution != "resolved" || d.ResolvedBy != "ann" {
+	if d, err = s.ResolveDeadLetter(s.ctx, "evt-1", anEndpoint, "ann", "told the ward"); err != nil ||
+		d.Resolution != "resolved" || d.ResolvedBy != "ann" {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if recs := s.onLedger(record.OperatorAction); len(recs) != 1 || recs[0].Action != "deadletter.resolved" || recs[0].EventID != "evt-1" || recs[0].Reason != "told the ward" {
+	if recs := s.onLedger(record.OperatorAction); len(recs) != 1 || recs[0].Action != "deadletter.resolved" ||
+		recs[0].EventID != "evt-1" || recs[0].Reason != "told the ward" {
 		t.Errorf("on record: %+v", recs)
 	}
 	s.ledger.deadLetters[0].Resolution = "resolved"
@@ -286,7 +309,8 @@ func TestADeadLetterHasAnOwnerAndAClock(t *testing.T) {
 func TestASecretIsNotSentToAnAddressOfSomebodyElse(t *testing.T) {
 	s := start(t, nil)
 	key := "0123456789abcdef0123456789abcdef"
-	if _, err := s.CreateChannel(s.ctx, control.ChannelSpec{Name: "pager", Kind: channel.PagerDuty, Secret: key}, actor); err != nil {
+	if _, err := s.CreateChannel(s.ctx, control.ChannelSpec{Name: "pager", Kind: channel.PagerDuty, Secret: key},
+		actor); err != nil {
 		t.Fatal(err)
 	}
 	to, text := "https://evil.example", "for people"
@@ -295,18 +319,21 @@ func TestASecretIsNotSentToAnAddressOfSomebodyElse(t *testing.T) {
 	if _, err := s.UpdateChannel(s.ctx, "pager", control.ChannelPatch{Description: &text}, actor, ""); err != nil {
 		t.Errorf("another setting: %v", err)
 	}
-	if c, err := s.UpdateChannel(s.ctx, "pager", control.ChannelPatch{URL: &to, Secret: &key}, actor, ""); err != nil || c.Address != to {
+	if c, err := s.UpdateChannel(s.ctx, "pager", control.ChannelPatch{URL: &to, Secret: &key}, actor, ""); err != nil ||
+		c.Address != to {
 		t.Errorf("with its secret: %+v, %v", c, err)
 	}
 	kv, err := s.nats.JetStream().KeyValue(s.ctx, streams.ChannelsBucket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, err := kv.Get(s.ctx, "pager"); err != nil || strings.Contains(string(e.Value()), key) || !strings.Contains(string(e.Value()), "sealed:v1:") {
+	if e, err := kv.Get(s.ctx, "pager"); err != nil || strings.Contains(string(e.Value()), key) ||
+		!strings.Contains(string(e.Value()), "sealed:v1:") {
 		t.Errorf("stored as %s (%v)", e.Value(), err)
 	}
 	locked := start(t, func(o *control.Options) { o.Keys = nil })
-	_, err = locked.CreateChannel(locked.ctx, control.ChannelSpec{Name: "pager", Kind: channel.PagerDuty, Secret: key}, actor)
+	_, err = locked.CreateChannel(locked.ctx, control.ChannelSpec{Name: "pager", Kind: channel.PagerDuty, Secret: key},
+		actor)
 	failed(t, err, control.CodeNoKey, "")
 	locked.desk("desk") // needs none
 }

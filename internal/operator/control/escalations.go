@@ -55,14 +55,17 @@ type EscalationReach struct {
 func showIncident(i *escalation.Incident) Escalation {
 	n := len(i.Policy.Steps)
 	scope, _ := i.About()
-	e := Escalation{ID: i.ID, Tenant: i.Tenant, State: i.State, Scope: scope, Takes: i.Taken(), Policy: i.Policy.Name, OpenedAt: i.OpenedAt, DeliverBy: i.DeliverBy, Count: i.Count,
-		Reasons: i.Reasons, Endpoints: i.Endpoints, First: i.First, Told: i.Told() > 0, ToldAt: i.ToldAt, Channels: []EscalationReach{},
-		AckedBy: i.AckedBy, AckedAt: i.AckedAt, AckNote: i.AckNote, EndedAt: i.EndedAt}
+	e := Escalation{ID: i.ID, Tenant: i.Tenant, State: i.State, Scope: scope, Takes: i.Taken(), Policy: i.Policy.Name,
+		OpenedAt: i.OpenedAt, DeliverBy: i.DeliverBy, Count: i.Count,
+		Reasons: i.Reasons, Endpoints: i.Endpoints, First: i.First, Told: i.Told() > 0, ToldAt: i.ToldAt,
+		Channels: []EscalationReach{},
+		AckedBy:  i.AckedBy, AckedAt: i.AckedAt, AckNote: i.AckNote, EndedAt: i.EndedAt}
 	if i.Steps > 0 {
 		e.Step, e.Round = (i.Steps-1)%n+1, (i.Steps-1)/n+1
 	}
 	for name, r := range i.Reach {
-		reach := EscalationReach{Channel: name, Step: r.Step, Told: r.Told > 0, ToldAt: r.ToldAt, Outcome: r.Outcome, Tries: r.Tries, Error: r.Error}
+		reach := EscalationReach{Channel: name, Step: r.Step, Told: r.Told > 0, ToldAt: r.ToldAt, Outcome: r.Outcome,
+			Tries: r.Tries, Error: r.Error}
 		if r.Active {
 			reach.TryAt = r.TryAt
 		}
@@ -139,7 +142,8 @@ func (c *Control) Escalation(ctx context.Context, id string) (Escalation, error)
 }
 
 func (c *Control) incident(ctx context.Context, id string) (*escalation.Incident, uint64, error) {
-	unknown := failure(CodeNotFound, "there is no incident %.120q; those that ended over a week ago are in the ledger alone; see: waybill escalation list", id)
+	unknown := failure(CodeNotFound, "there is no incident %.120q; those that ended over a week ago are in the ledger "+
+		"alone; see: waybill escalation list", id)
 	if !strings.HasPrefix(id, escalation.IncidentPrefix) {
 		e, err := c.incidents.Get(ctx, streams.TroubleKey(id))
 		if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -213,5 +217,6 @@ func howEnded(i *escalation.Incident) string {
 	if i.State == escalation.Acknowledged {
 		return "acknowledged by " + i.AckedBy + " at " + i.AckedAt.Format(time.RFC3339)
 	}
-	return "expired at " + i.EndedAt.Format(time.RFC3339) + " without an acknowledgement; take its dead letters with: waybill deadletter ack"
+	return "expired at " + i.EndedAt.Format(time.RFC3339) +
+		" without an acknowledgement; take its dead letters with: waybill deadletter ack"
 }

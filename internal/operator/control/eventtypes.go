@@ -37,7 +37,8 @@ type EventTypeSpec struct {
 
 // SetEventType sets what holds for a tenant's events of the types that pattern
 // matches, from the next event and the next attempt on. reason is optional.
-func (c *Control) SetEventType(ctx context.Context, tenant, pattern string, spec EventTypeSpec, actor, reason string) (EventType, error) {
+func (c *Control) SetEventType(ctx context.Context, tenant, pattern string, spec EventTypeSpec, actor,
+	reason string) (EventType, error) {
 	if err := errors.Join(checkActor(actor), checkReason(reason, false), checkDescription(&spec.Description)); err != nil {
 		return EventType{}, rejected(err)
 	}
@@ -113,6 +114,8 @@ func tenantOr(tenant string) string {
 }
 
 func showEventType(e registry.EventType) EventType {
-	return EventType{Pattern: e.Pattern, Tenant: e.Tenant, Description: e.Description, DeliverWithin: Duration(e.DeliverWithin),
-		Policy: e.Policy, Revision: e.Revision, Change: e.Change, Reason: e.Reason, UpdatedBy: e.UpdatedBy, UpdatedAt: e.UpdatedAt, CreatedAt: e.CreatedAt}
+	return EventType{Pattern: e.Pattern, Tenant: e.Tenant, Description: e.Description,
+		DeliverWithin: Duration(e.DeliverWithin),
+		Policy:        e.Policy, Revision: e.Revision, Change: e.Change, Reason: e.Reason, UpdatedBy: e.UpdatedBy,
+		UpdatedAt: e.UpdatedAt, CreatedAt: e.CreatedAt}
 }

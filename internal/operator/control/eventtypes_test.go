@@ -17,7 +17,8 @@ func TestWhatHoldsForADeliveryIsExplained(t *testing.T) {
 		spec.DeliverWithin = control.Duration(time.Hour)
 		spec.Policies = []registry.PolicyRule{{Types: []string{"report.*"}, Policy: retry.Standard()}}
 	}).Endpoint
-	_, err := s.SetEventType(s.ctx, "", "lab.*", control.EventTypeSpec{DeliverWithin: control.Duration(2 * time.Minute)}, actor, "contract")
+	_, err := s.SetEventType(s.ctx, "", "lab.*", control.EventTypeSpec{DeliverWithin: control.Duration(2 * time.Minute)},
+		actor, "contract")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,9 +29,12 @@ func TestWhatHoldsForADeliveryIsExplained(t *testing.T) {
 		steps                      int
 		deadlinePattern, polPatter string
 	}{
-		{"the event type's deadline makes it urgent", "lab.critical", "0s", "event_type", "deadline", "deadline", 96 * time.Second, 8, "lab.*", ""},
-		{"the event's own deadline goes first", "lab.critical", "1m", "event", "deadline", "deadline", 48 * time.Second, 7, "", ""},
-		{"the endpoint's rule for the type goes first", "report.daily", "0s", "endpoint", "endpoint_type", "deadline", 55 * time.Minute, 4, "", "report.*"},
+		{"the event type's deadline makes it urgent", "lab.critical", "0s", "event_type", "deadline", "deadline",
+			96 * time.Second, 8, "lab.*", ""},
+		{"the event's own deadline goes first", "lab.critical", "1m", "event", "deadline", "deadline", 48 * time.Second, 7,
+			"", ""},
+		{"the endpoint's rule for the type goes first", "report.daily", "0s", "endpoint", "endpoint_type", "deadline",
+			55 * time.Minute, 4, "", "report.*"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -42,7 +46,8 @@ func TestWhatHoldsForADeliveryIsExplained(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if string(got.DeadlineFrom.Rule) != tt.deadline || string(got.PolicyFrom.Rule) != tt.policy || got.EndedBy != tt.endedBy ||
+			if string(got.DeadlineFrom.Rule) != tt.deadline || string(got.PolicyFrom.Rule) != tt.policy ||
+				got.EndedBy != tt.endedBy ||
 				time.Duration(got.AttemptsEnd) != tt.end || len(got.Schedule) != tt.steps ||
 				got.DeadlineFrom.Pattern != tt.deadlinePattern || got.PolicyFrom.Pattern != tt.polPatter {
 				t.Errorf("got %+v", got)
@@ -64,7 +69,8 @@ func TestAnEventTypeThatIsWrongIsRefusedByField(t *testing.T) {
 		{"a deadline in the past", "a.b", control.EventTypeSpec{DeliverWithin: -1}, actor, "deliver_within"},
 		{"a policy that is none", "a.b", control.EventTypeSpec{Policy: &retry.Policy{MaxAttempts: -1}}, actor, "policy"},
 		{"nobody who does it", "a.b", minute, "", "actor"},
-		{"a description as long as a book", "a.b", control.EventTypeSpec{DeliverWithin: 1, Description: strings.Repeat("x", 501)}, actor, "description"},
+		{"a description as long as a book", "a.b", control.EventTypeSpec{DeliverWithin: 1,
+			Description: strings.Repeat("x", 501)}, actor, "description"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -91,7 +97,8 @@ func TestOnlySoManyEndpointsMayKeepOrder(t *testing.T) {
 	_, err := s.CreateEndpoint(s.ctx, spec, actor)
 	failed(t, err, control.CodeInvalid, "ordering")
 	s.endpoint(nil)
-	if _, err := s.DeleteEndpoint(s.ctx, first.Endpoint.ID, control.Stop{Reason: "", EndPending: true}, actor); err != nil {
+	if _, err := s.DeleteEndpoint(s.ctx, first.Endpoint.ID, control.Stop{Reason: "", EndPending: true},
+		actor); err != nil {
 		t.Fatal(err)
 	}
 	s.endpoint(ordered)

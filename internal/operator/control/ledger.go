@@ -30,7 +30,8 @@ type Ledger interface {
 	// EventsNotOwedTo returns at most limit of a tenant's events, oldest first and
 	// behind index after, that were expanded at from or later and before to (zero:
 	// without end) and were never owed to the endpoint.
-	EventsNotOwedTo(ctx context.Context, tenant, endpointID string, from, to time.Time, after uint64, limit int) ([]UnowedEvent, error)
+	EventsNotOwedTo(ctx context.Context, tenant, endpointID string, from, to time.Time, after uint64,
+		limit int) ([]UnowedEvent, error)
 	EvidenceSource
 }
 

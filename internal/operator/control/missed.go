@@ -147,7 +147,8 @@ func (c *Control) Missed(ctx context.Context, id string, f MissedFilter, cursor 
 			if !ok {
 				continue
 			}
-			page.Events = append(page.Events, MissedEvent{ID: u.ID, Tenant: e.Tenant, Type: u.Type, State: u.State, StoredAt: u.StoredAt, DisabledAt: since})
+			page.Events = append(page.Events, MissedEvent{ID: u.ID, Tenant: e.Tenant, Type: u.Type, State: u.State,
+				StoredAt: u.StoredAt, DisabledAt: since})
 			if len(page.Events) == limit {
 				page.Next = strconv.FormatUint(after, 10)
 				return page, nil
@@ -187,20 +188,24 @@ func (c *Control) checkPending(ctx context.Context, id string, s Stop) error {
 	const accept = "if that is meant, say so with --yes, or \"end_pending\": true"
 	l, err := c.ledger(ctx)
 	if err != nil {
-		return failure(CodePendingDeliveries, "how many deliveries wait for %s cannot be told without ClickHouse, and each would end as a dead letter when it is next due; %s", id, accept)
+		return failure(CodePendingDeliveries, "how many deliveries wait for %s cannot be told without ClickHouse, and "+
+			"each would end as a dead letter when it is next due; %s", id, accept)
 	}
 	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
 	defer cancel()
 	n, err := l.Pending(ctx, id)
 	if err != nil {
-		return failure(CodePendingDeliveries, "how many deliveries wait for %s cannot be told (%v), and each would end as a dead letter when it is next due; %s", id, err, accept)
+		return failure(CodePendingDeliveries, "how many deliveries wait for %s cannot be told (%v), and each would end as "+
+			"a dead letter when it is next due; %s", id, err, accept)
 	}
 	switch n.Deliveries {
 	case 0:
 		return nil
 	case 1:
-		return failure(CodePendingDeliveries, "1 delivery waits for %s, and ends as a dead letter when it is next due; %s", id, accept)
+		return failure(CodePendingDeliveries, "1 delivery waits for %s, and ends as a dead letter when it is next due; %s",
+			id, accept)
 	}
-	return failure(CodePendingDeliveries, "%d deliveries wait for %s (%d had an attempt), and each ends as a dead letter when it is next due; %s",
+	return failure(CodePendingDeliveries, "%d deliveries wait for %s (%d had an attempt), and each ends as a dead "+
+		"letter when it is next due; %s",
 		n.Deliveries, id, n.Attempted, accept)
 }

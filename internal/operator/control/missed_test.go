@@ -16,23 +16,27 @@ func TestAStopThatWouldEndDeliveriesSaysHowMany(t *testing.T) {
 	s := start(t, func(o *control.Options) { o.Ledger = past })
 	id := s.endpoint(nil).Endpoint.ID
 	for i := range 300 {
-		past.deliveries = append(past.deliveries, control.Delivery{EventID: fmt.Sprint("e", i), EndpointID: id, State: outcome.StatePending, Attempts: min(i, 1)})
+		past.deliveries = append(past.deliveries, control.Delivery{EventID: fmt.Sprint("e", i), EndpointID: id,
+			State: outcome.StatePending, Attempts: min(i, 1)})
 	}
-	past.deliveries = append(past.deliveries, control.Delivery{EventID: "done", EndpointID: id, State: outcome.StateDelivered},
+	past.deliveries = append(past.deliveries,
+		control.Delivery{EventID: "done", EndpointID: id, State: outcome.StateDelivered},
 		control.Delivery{EventID: "e", EndpointID: "ep_other", State: outcome.StatePending})
 	for name, stop := range map[string]func(control.Stop) (control.Endpoint, error){
 		"disable": func(p control.Stop) (control.Endpoint, error) { return s.DisableEndpoint(s.ctx, id, p, actor) },
 		"delete":  func(p control.Stop) (control.Endpoint, error) { return s.DeleteEndpoint(s.ctx, id, p, actor) },
 	} {
 		_, err := stop(control.Stop{Reason: "maintenance"})
-		if e := failed(t, err, control.CodePendingDeliveries, ""); !strings.Contains(e.Error(), "300 deliveries") || !strings.Contains(e.Error(), "299 had") {
+		if e := failed(t, err, control.CodePendingDeliveries, ""); !strings.Contains(e.Error(), "300 deliveries") ||
+			!strings.Contains(e.Error(), "299 had") {
 			t.Errorf("%s: %v", name, e)
 		}
 		if e, err := s.Endpoint(s.ctx, id); err != nil || e.State != registry.Enabled {
 			t.Errorf("%s was refused and happened: %+v, %v", name, e, err)
 		}
 	}
-	if e, err := s.DisableEndpoint(s.ctx, id, control.Stop{Reason: "maintenance", EndPending: true}, actor); err != nil || e.State != registry.Disabled {
+	if e, err := s.DisableEndpoint(s.ctx, id, control.Stop{Reason: "maintenance", EndPending: true}, actor); err != nil ||
+		e.State != registry.Disabled {
 		t.Errorf("meant: %+v, %v", e, err)
 	}
 	// It is disabled: what waits ends already, so deleting it ends nothing more.
@@ -74,7 +78,8 @@ func TestWhatAnEndpointMissedIsListed(t *testing.T) {
 		{30, "order.paid", 0}, {39, "lab.done", 0}, {41, "order.paid", 0}, {42, "lab.done", 40}, {43, control.TestType, 0},
 	} {
 		event := fmt.Sprint("e", i)
-		past.unowed = append(past.unowed, control.UnowedEvent{Idx: uint64(i + 1), ID: event, Type: u.kind, State: control.EventAccepted, At: at(u.minute), StoredAt: at(u.minute)})
+		past.unowed = append(past.unowed, control.UnowedEvent{Idx: uint64(i + 1), ID: event, Type: u.kind,
+			State: control.EventAccepted, At: at(u.minute), StoredAt: at(u.minute)})
 		if u.missed > 0 {
 			want[event] = at(u.missed)
 		}

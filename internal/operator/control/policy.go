@@ -62,7 +62,8 @@ func (c *Control) Explain(ctx context.Context, endpointID, eventType string, wit
 	for i := range list {
 		rules[i] = &list[i]
 	}
-	q := registry.Question{Type: eventType, OwedAt: c.o.Now(), Endpoint: &e, Rules: registry.MatchEventTypes(rules, eventType)}
+	q := registry.Question{Type: eventType, OwedAt: c.o.Now(), Endpoint: &e,
+		Rules: registry.MatchEventTypes(rules, eventType)}
 	if within > 0 {
 		q.DeliverBy = q.OwedAt.Add(time.Duration(within))
 	}
@@ -70,13 +71,15 @@ func (c *Control) Explain(ctx context.Context, endpointID, eventType string, wit
 }
 
 func explained(endpoint string, q registry.Question, t registry.Terms) Terms {
-	out := Terms{EndpointID: endpoint, Type: q.Type, DeadlineFrom: t.DeadlineFrom, Policy: t.Policy, PolicyFrom: t.PolicyFrom,
-		EndedBy: "attempts", Schedule: []Planned{}}
+	out := Terms{EndpointID: endpoint, Type: q.Type, DeadlineFrom: t.DeadlineFrom, Policy: t.Policy,
+		PolicyFrom: t.PolicyFrom,
+		EndedBy:    "attempts", Schedule: []Planned{}}
 	if !t.DeliverBy.IsZero() {
 		out.DeliverWithin = Duration(t.DeliverBy.Sub(q.OwedAt))
 	}
 	plan := retry.Draw(t.Policy, time.Duration(out.DeliverWithin))
-	out.AttemptsEnd, out.Reserve, out.More, out.Dropped = Duration(plan.Ends), Duration(plan.Reserve), plan.More, plan.Dropped
+	out.AttemptsEnd, out.Reserve, out.More, out.Dropped = Duration(plan.Ends), Duration(plan.Reserve), plan.More,
+		plan.Dropped
 	switch {
 	case plan.Deadline:
 		out.EndedBy = "deadline"

@@ -50,7 +50,8 @@ func (c *Control) append(ctx context.Context, entry eventlog.Entry) (Ack, error)
 	if err != nil {
 		return Ack{}, failed(err)
 	}
-	return Ack{ID: entry.Event.ID, Tenant: entry.Tenant, Type: entry.Event.Type, Duplicate: stored.Duplicate, Seq: stored.Seq}, nil
+	return Ack{ID: entry.Event.ID, Tenant: entry.Tenant, Type: entry.Event.Type, Duplicate: stored.Duplicate,
+		Seq: stored.Seq}, nil
 }
 
 // receiver returns an endpoint that can be sent something now.
@@ -68,10 +69,12 @@ func (c *Control) receiver(ctx context.Context, id, tenant string) (registry.End
 func canReceive(e registry.Endpoint) error {
 	switch e.State {
 	case registry.Deleted:
-		return failure(CodeEndpointDeleted, "endpoint %s was deleted at %s by %s; make a new one with: waybill endpoint create",
+		return failure(CodeEndpointDeleted, "endpoint %s was deleted at %s by %s; make a new one with: waybill endpoint "+
+			"create",
 			e.ID, e.UpdatedAt.Format(time.RFC3339), e.UpdatedBy)
 	case registry.Disabled:
-		return failure(CodeEndpointDisabled, "endpoint %s is disabled (%s); enable it with: waybill endpoint enable %s", e.ID, e.StateReason, e.ID)
+		return failure(CodeEndpointDisabled, "endpoint %s is disabled (%s); enable it with: waybill endpoint enable %s", e.ID,
+			e.StateReason, e.ID)
 	}
 	return nil
 }

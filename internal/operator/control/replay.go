@@ -62,10 +62,12 @@ func (c *Control) Replay(ctx context.Context, r ReplayRequest) (Replay, error) {
 		return Replay{}, err
 	}
 	if rec.State == EventRejected {
-		return Replay{}, failure(CodeNothingToReplay, "event %s was rejected (%s); what was published cannot be sent to anybody", rec.ID, rec.Reason)
+		return Replay{}, failure(CodeNothingToReplay, "event %s was rejected (%s); what was published cannot be sent to "+
+			"anybody", rec.ID, rec.Reason)
 	}
 	if rec.Contradicts() {
-		return Replay{}, failure(CodeIDInUse, "different events stand under the id %s, and receivers may know either: to send one of them, publish it under an id of its own; see: waybill event show %s", rec.ID, rec.ID)
+		return Replay{}, failure(CodeIDInUse, "different events stand under the id %s, and receivers may know either: to "+
+			"send one of them, publish it under an id of its own; see: waybill event show %s", rec.ID, rec.ID)
 	}
 	if _, err := c.stored(ctx, rec); err != nil {
 		return Replay{}, err
@@ -113,7 +115,8 @@ func (c *Control) owed(ctx context.Context, rec EventRecord, r ReplayRequest) ([
 	}
 }
 
-func (c *Control) targets(ctx context.Context, rec EventRecord, r ReplayRequest, owed []Delivery) ([]replay.Target, []Skipped, error) {
+func (c *Control) targets(ctx context.Context, rec EventRecord, r ReplayRequest, owed []Delivery) ([]replay.Target,
+	[]Skipped, error) {
 	if r.EndpointID != "" && len(owed) == 0 {
 		// Never owed it, which is no obstacle: the operator decides.
 		owed = []Delivery{{EventID: rec.ID, EndpointID: r.EndpointID, State: "none"}}
@@ -135,7 +138,8 @@ func (c *Control) targets(ctx context.Context, rec EventRecord, r ReplayRequest,
 		if r.EndpointID != "" && why.Code != CodePending {
 			return nil, nil, why
 		}
-		skipped = append(skipped, Skipped{EndpointID: d.EndpointID, Code: why.Code, Reason: why.Error(), NextAttemptAt: d.NextAttemptAt})
+		skipped = append(skipped, Skipped{EndpointID: d.EndpointID, Code: why.Code, Reason: why.Error(),
+			NextAttemptAt: d.NextAttemptAt})
 	}
 	if len(targets) == 0 {
 		return nil, nil, failure(CodeNothingToReplay, "nothing to replay: %s%s", skipped[0].Reason, others(len(skipped)-1))
@@ -158,7 +162,8 @@ func (c *Control) obstacle(ctx context.Context, rec EventRecord, d Delivery) (wh
 		if !d.NextAttemptAt.IsZero() {
 			due = "its next attempt is due at " + d.NextAttemptAt.UTC().Format(time.RFC3339)
 		}
-		return &Error{Code: CodePending, Err: fmt.Errorf("the delivery of %s to %s is still pending: %s", rec.ID, d.EndpointID, due)}, nil
+		return &Error{Code: CodePending, Err: fmt.Errorf("the delivery of %s to %s is still pending: %s", rec.ID,
+			d.EndpointID, due)}, nil
 	}
 	_, err = c.receiver(ctx, d.EndpointID, rec.Tenant)
 	var known *Error
@@ -179,7 +184,8 @@ func (c *Control) publishReplay(ctx context.Context, req replay.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if _, err := c.js.PublishMsg(ctx, m, jetstream.WithExpectStream(streams.Replays)); err != nil {
-		return &Error{Code: CodeUnavailable, Err: fmt.Errorf("replay %s is not known to be stored: %w; before asking again, look whether it happened: waybill delivery show %s", req.ID, err, req.EventID)}
+		return &Error{Code: CodeUnavailable, Err: fmt.Errorf("replay %s is not known to be stored: %w; before asking "+
+			"again, look whether it happened: waybill delivery show %s", req.ID, err, req.EventID)}
 	}
 	return nil
 }

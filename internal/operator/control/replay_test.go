@@ -19,17 +19,20 @@ import (
 // publish stores an event and puts it on record as accepted.
 func (s *system) publish(tenant, id string) control.EventRecord {
 	s.t.Helper()
-	ack, err := s.PublishEvent(s.ctx, tenant, []byte(`{"id":"`+id+`","type":"a.b","timestamp":"2026-08-19T14:32:07Z","data":{"x": 1}}`), "")
+	ack, err := s.PublishEvent(s.ctx, tenant, []byte(`{"id":"`+id+
+		`","type":"a.b","timestamp":"2026-08-19T14:32:07Z","data":{"x": 1}}`), "")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	rec := control.EventRecord{ID: id, Tenant: tenant, Type: "a.b", State: control.EventAccepted, Seq: ack.Seq, DataDigest: envelope.DigestHex([]byte(`{"x": 1}`))}
+	rec := control.EventRecord{ID: id, Tenant: tenant, Type: "a.b", State: control.EventAccepted, Seq: ack.Seq,
+		DataDigest: envelope.DigestHex([]byte(`{"x": 1}`))}
 	s.ledger.events[id] = rec
 	return rec
 }
 
 func (s *system) owed(event, endpoint, state string, attempts int) {
-	s.ledger.deliveries = append(s.ledger.deliveries, control.Delivery{EventID: event, EndpointID: endpoint, Tenant: "default", State: state, Attempts: attempts})
+	s.ledger.deliveries = append(s.ledger.deliveries, control.Delivery{EventID: event, EndpointID: endpoint,
+		Tenant: "default", State: state, Attempts: attempts})
 }
 
 // requests are what REPLAYS holds.
@@ -57,7 +60,8 @@ func (s *system) requests() []replay.Request {
 func TestAReplayGoesToAllWhoWereOwedTheEventAndTwiceInARowHappensTwice(t *testing.T) {
 	s := start(t, nil)
 	s.ledger.page = 1 // the deliveries come in several pages
-	a, b, c, d := s.endpoint(nil).Endpoint.ID, s.endpoint(nil).Endpoint.ID, s.endpoint(nil).Endpoint.ID, s.endpoint(nil).Endpoint.ID
+	a, b, c, d := s.endpoint(nil).Endpoint.ID, s.endpoint(nil).Endpoint.ID, s.endpoint(nil).Endpoint.ID,
+		s.endpoint(nil).Endpoint.ID
 	if _, err := s.DisableEndpoint(s.ctx, c, control.Stop{Reason: "broken", EndPending: true}, actor); err != nil {
 		t.Fatal(err)
 	}
@@ -66,9 +70,11 @@ func TestAReplayGoesToAllWhoWereOwedTheEventAndTwiceInARowHappensTwice(t *testin
 	s.owed(rec.ID, b, outcome.StateDeadLettered, 8)
 	s.owed(rec.ID, c, outcome.StateDeadLettered, 8)
 	// The same id, used in another tenant on another day.
-	s.ledger.deliveries = append(s.ledger.deliveries, control.Delivery{EventID: rec.ID, EndpointID: "ep_other", Tenant: "globex", State: outcome.StateDelivered})
+	s.ledger.deliveries = append(s.ledger.deliveries, control.Delivery{EventID: rec.ID, EndpointID: "ep_other",
+		Tenant: "globex", State: outcome.StateDelivered})
 	due := s.now.Add(time.Hour)
-	s.ledger.deliveries = append(s.ledger.deliveries, control.Delivery{EventID: rec.ID, EndpointID: d, Tenant: "default", State: outcome.StatePending, Attempts: 2, NextAttemptAt: due})
+	s.ledger.deliveries = append(s.ledger.deliveries, control.Delivery{EventID: rec.ID, EndpointID: d, Tenant: "default",
+		State: outcome.StatePending, Attempts: 2, NextAttemptAt: due})
 
 	req := control.ReplayRequest{EventID: rec.ID, Actor: actor, Reason: "the receiver lost its data"}
 	first, err := s.Replay(s.ctx, req)
@@ -90,7 +96,8 @@ func TestAReplayGoesToAllWhoWereOwedTheEventAndTwiceInARowHappensTwice(t *testin
 	if len(all) != 2 || all[0].ID != first.ID || all[1].ID != second.ID {
 		t.Fatalf("REPLAYS holds %+v", all)
 	}
-	want := replay.Request{ID: first.ID, Tenant: "default", EventID: rec.ID, EventSeq: rec.Seq, Actor: actor, Reason: req.Reason,
+	want := replay.Request{ID: first.ID, Tenant: "default", EventID: rec.ID, EventSeq: rec.Seq, Actor: actor,
+		Reason:  req.Reason,
 		Targets: []replay.Target{{EndpointID: a, Attempts: 1}, {EndpointID: b, Attempts: 8}}, RequestedAt: s.now}
 	if encode(t, all[0]) != encode(t, want) {
 		t.Errorf("asked for %s\nwant %s", encode(t, all[0]), encode(t, want))
@@ -100,8 +107,10 @@ func TestAReplayGoesToAllWhoWereOwedTheEventAndTwiceInARowHappensTwice(t *testin
 func TestAReplayThatIsUnderWayIsNoObstacleToTheNext(t *testing.T) {
 	s := start(t, nil)
 	rec, ep := s.publish("default", "e1"), s.endpoint(nil).Endpoint.ID
-	s.ledger.deliveries = []control.Delivery{{EventID: rec.ID, EndpointID: ep, Tenant: "default", State: outcome.StatePending, Attempts: 3, ReplayID: "rpl_x"}}
-	if _, err := s.Replay(s.ctx, control.ReplayRequest{EventID: rec.ID, EndpointID: ep, Actor: actor, Reason: "again"}); err != nil {
+	s.ledger.deliveries = []control.Delivery{{EventID: rec.ID, EndpointID: ep, Tenant: "default",
+		State: outcome.StatePending, Attempts: 3, ReplayID: "rpl_x"}}
+	if _, err := s.Replay(s.ctx, control.ReplayRequest{EventID: rec.ID, EndpointID: ep, Actor: actor,
+		Reason: "again"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -111,7 +120,8 @@ func TestAnEventCanBeSentToAnEndpointOfItsTenantThatWasNeverOwedIt(t *testing.T)
 	rec := s.publish("acme", "e1")
 	mine := s.endpoint(func(e *control.EndpointSpec) { e.Tenant = "acme" }).Endpoint.ID
 	other := s.endpoint(nil).Endpoint.ID
-	got, err := s.Replay(s.ctx, control.ReplayRequest{EventID: rec.ID, EndpointID: mine, Actor: actor, Reason: "new receiver"})
+	got, err := s.Replay(s.ctx, control.ReplayRequest{EventID: rec.ID, EndpointID: mine, Actor: actor,
+		Reason: "new receiver"})
 	if err != nil || len(got.Targets) != 1 || got.Targets[0] != mine {
 		t.Fatalf("%+v (%v)", got, err)
 	}
@@ -166,7 +176,8 @@ func TestAReplayThatCannotHappenIsRefusedAndNothingIsAsked(t *testing.T) {
 		"a deleted endpoint":        {"good", deleted, actor, "x", control.CodeEndpointDeleted, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := s.Replay(s.ctx, control.ReplayRequest{EventID: c.event, EndpointID: c.endpoint, Actor: c.actor, Reason: c.reason})
+			_, err := s.Replay(s.ctx, control.ReplayRequest{EventID: c.event, EndpointID: c.endpoint, Actor: c.actor,
+				Reason: c.reason})
 			failed(t, err, c.code, c.field)
 		})
 	}
@@ -209,7 +220,8 @@ func TestAnEventAndADeliveryAreShownFromTheLedgerAndTheStream(t *testing.T) {
 	}
 	_, err = s.Delivery(s.ctx, rec.ID, "ep_none")
 	failed(t, err, control.CodeNotFound, "")
-	for field, f := range map[string]control.DeliveryFilter{"tenant": {Tenant: "."}, "event_id": {EventID: "a b"}, "type": {EventType: "*"},
+	for field, f := range map[string]control.DeliveryFilter{"tenant": {Tenant: "."}, "event_id": {EventID: "a b"},
+		"type":  {EventType: "*"},
 		"state": {State: "lost"}, "until": {Since: s.now, Until: s.now}} {
 		_, err := s.Deliveries(s.ctx, f, "", 0)
 		failed(t, err, control.CodeInvalid, field)
@@ -236,7 +248,8 @@ func TestAnIDUnderWhichDifferentEventsStandIsNotReplayed(t *testing.T) {
 	s := start(t, nil)
 	rec, ep := s.publish("default", "e1"), s.endpoint(nil).Endpoint.ID
 	s.owed(rec.ID, ep, outcome.StateDelivered, 1)
-	rec.Contents = []control.EventContent{{State: control.EventAccepted, Type: "a.b", DataDigest: "one"}, {State: control.EventRejected, Type: "a.b", DataDigest: "two"}}
+	rec.Contents = []control.EventContent{{State: control.EventAccepted, Type: "a.b", DataDigest: "one"},
+		{State: control.EventRejected, Type: "a.b", DataDigest: "two"}}
 	s.ledger.events[rec.ID] = rec
 	req := control.ReplayRequest{EventID: rec.ID, Actor: actor, Reason: "again"}
 	if _, err := s.Replay(s.ctx, req); err != nil {

@@ -43,13 +43,17 @@ func (c *Control) Reseal(ctx context.Context, actor, reason string) (Resealed, e
 	if err != nil {
 		return Resealed{}, failed(err)
 	}
-	out := Resealed{KeyID: ring.KeyIDs()[0], ResealedSet: ResealedSet{Resealed: []string{}}, Channels: ResealedSet{Resealed: []string{}}}
+	out := Resealed{KeyID: ring.KeyIDs()[0], ResealedSet: ResealedSet{Resealed: []string{}},
+		Channels: ResealedSet{Resealed: []string{}}}
 	for _, e := range endpoints {
 		out.add(ctx, e.ID, func(ctx context.Context) (bool, error) { return c.store.Reseal(ctx, ring, e.ID, actor, reason) })
 	}
 	for _, ch := range channels {
 		if ch.Secret != "" {
-			out.Channels.add(ctx, ch.Name, func(ctx context.Context) (bool, error) { return c.resealChannel(ctx, ch.Name, actor, reason) })
+			out.Channels.add(ctx, ch.Name, func(ctx context.Context) (bool,
+				error) {
+				return c.resealChannel(ctx, ch.Name, actor, reason)
+			})
 		}
 	}
 	return out, nil
@@ -76,14 +80,15 @@ func (s *ResealedSet) add(ctx context.Context, name string, reseal func(context.
 var errSealedAlready = errors.New("it is sealed under the newest key")
 
 func (c *Control) resealChannel(ctx context.Context, name, actor, reason string) (bool, error) {
-	_, err := c.channels.Update(ctx, name, revision.Change{Actor: actor, Action: "resealed", Reason: reason}, func(ch *channel.Channel) error {
-		next, changed, err := ch.Reseal(c.o.Keys)
-		if err == nil && !changed {
-			err = errSealedAlready
-		}
-		*ch = next
-		return err
-	})
+	_, err := c.channels.Update(ctx, name, revision.Change{Actor: actor, Action: "resealed", Reason: reason},
+		func(ch *channel.Channel) error {
+			next, changed, err := ch.Reseal(c.o.Keys)
+			if err == nil && !changed {
+				err = errSealedAlready
+			}
+			*ch = next
+			return err
+		})
 	if errors.Is(err, errSealedAlready) {
 		return false, nil
 	}

@@ -87,10 +87,12 @@ func TestChannelsWorkAfterTheKeyIsReplacedAndTheOldOneIsGone(t *testing.T) {
 	}
 	done, err := c.Reseal(s.ctx, "ann", "yearly")
 	if err != nil || done.KeyID != after || done.Sealed != 1 || len(done.Resealed) != 1 || done.Channels.Sealed != 3 ||
-		!slices.Equal(done.Channels.Resealed, []string{"chat", "hook", "plain"}) || len(done.Failed)+len(done.Channels.Failed) > 0 {
+		!slices.Equal(done.Channels.Resealed, []string{"chat", "hook", "plain"}) ||
+		len(done.Failed)+len(done.Channels.Failed) > 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
-	if again, err := c.Reseal(s.ctx, "ann", ""); err != nil || len(again.Resealed)+len(again.Channels.Resealed) != 0 || again.Channels.Sealed != 3 {
+	if again, err := c.Reseal(s.ctx, "ann", ""); err != nil || len(again.Resealed)+len(again.Channels.Resealed) != 0 ||
+		again.Channels.Sealed != 3 {
 		t.Errorf("again: %+v, %v", again, err)
 	}
 	dropOldKeys(t, path)
@@ -117,7 +119,8 @@ func TestChannelsWorkAfterTheKeyIsReplacedAndTheOldOneIsGone(t *testing.T) {
 
 func TestAChannelWhoseKeyIsGoneIsSaidToBeSo(t *testing.T) {
 	s := start(t, nil)
-	if _, err := s.CreateChannel(s.ctx, control.ChannelSpec{Name: "chat", Kind: channel.Slack, Secret: "https://hooks.example.com/x"}, actor); err != nil {
+	if _, err := s.CreateChannel(s.ctx, control.ChannelSpec{Name: "chat", Kind: channel.Slack,
+		Secret: "https://hooks.example.com/x"}, actor); err != nil {
 		t.Fatal(err)
 	}
 	key, err := sealed.GenerateKey()
@@ -145,16 +148,21 @@ func TestAPolicyIsChangedInWhatIsNamedAlone(t *testing.T) {
 	s := start(t, nil)
 	s.desk("desk")
 	s.desk("pager")
-	spec := control.EscalationPolicySpec{Name: "p", Description: "for labs", Priority: 7, Types: []string{"lab.>"}, Steps: []control.EscalationStep{{Channels: []string{"desk"}}}}
+	spec := control.EscalationPolicySpec{Name: "p", Description: "for labs", Priority: 7, Types: []string{"lab.>"},
+		Steps: []control.EscalationStep{{Channels: []string{"desk"}}}}
 	made, err := s.CreateEscalationPolicy(s.ctx, spec, actor)
 	if err != nil {
 		t.Fatal(err)
 	}
 	never, priority, none := control.Duration(0), 9, []string{}
-	steps := []control.EscalationStep{{Channels: []string{"pager"}}, {After: control.Duration(60e9), Channels: []string{"desk", "pager"}}}
-	p, err := s.UpdateEscalationPolicy(s.ctx, "p", control.EscalationPolicyPatch{Priority: &priority, Types: &none, Steps: &steps, Repeat: &never}, "ann", "too slow")
-	if err != nil || p.Priority != 9 || len(p.Types) != 0 || p.Repeat != 0 || len(p.Steps) != 2 || p.Steps[1].Channels[1] != "pager" ||
-		p.Description != "for labs" || p.Window != made.Window || p.MaxDuration != made.MaxDuration || p.Revision != 2 || p.UpdatedBy != "ann" {
+	steps := []control.EscalationStep{{Channels: []string{"pager"}},
+		{After: control.Duration(60e9), Channels: []string{"desk", "pager"}}}
+	p, err := s.UpdateEscalationPolicy(s.ctx, "p", control.EscalationPolicyPatch{Priority: &priority, Types: &none,
+		Steps: &steps, Repeat: &never}, "ann", "too slow")
+	if err != nil || p.Priority != 9 || len(p.Types) != 0 || p.Repeat != 0 || len(p.Steps) != 2 ||
+		p.Steps[1].Channels[1] != "pager" ||
+		p.Description != "for labs" || p.Window != made.Window || p.MaxDuration != made.MaxDuration || p.Revision != 2 ||
+		p.UpdatedBy != "ann" {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if shown, err := s.EscalationPolicy(s.ctx, "p"); err != nil || shown.Priority != 9 || shown.Revision != 2 {

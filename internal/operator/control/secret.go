@@ -24,7 +24,8 @@ func secretFor(scheme envelope.Scheme, brought string) (envelope.Key, error) {
 	var err error
 	switch {
 	case scheme != envelope.SchemeHMAC && scheme != envelope.SchemeEd25519 && scheme != envelope.SchemeTimestamped:
-		return key, invalid("scheme", "%.20q; want %s, %s or %s", scheme, envelope.SchemeHMAC, envelope.SchemeEd25519, envelope.SchemeTimestamped)
+		return key, invalid("scheme", "%.20q; want %s, %s or %s", scheme, envelope.SchemeHMAC, envelope.SchemeEd25519,
+			envelope.SchemeTimestamped)
 	case brought != "":
 		key, err = envelope.ParseSecretFor(scheme, brought)
 	case scheme == envelope.SchemeEd25519:

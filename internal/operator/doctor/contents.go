@@ -42,5 +42,6 @@ func (d *Doctor) contents(ctx context.Context) []health.Check {
 	return []health.Check{{Name: name, State: health.Wrong, Code: codeTwoContents,
 		Detail: fmt.Sprintf("%s of the last day with different events under it; the first is %s of tenant %s: %s",
 			text.Count(more+1, "id", "ids"), first.EventID, first.Tenant, first.Detail),
-		Next: fmt.Sprintf("waybill event show %s --tenant %s; tell the receivers which event is meant, and publish the other under an id of its own; all of them: waybill audit completeness", first.EventID, first.Tenant)}}
+		Next: fmt.Sprintf("waybill event show %s --tenant %s; tell the receivers which event is meant, and publish the "+
+			"other under an id of its own; all of them: waybill audit completeness", first.EventID, first.Tenant)}}
 }

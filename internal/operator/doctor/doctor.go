@@ -59,7 +59,7 @@ func (d *Doctor) Examine(ctx context.Context) []health.Check {
 	sync, unseen := d.sync(ctx)
 	checks := d.Stages(ctx, d.partitions(ctx), sync)
 	checks = append(checks, unseen...)
-	for _, look := range []func(context.Context) []health.Check{d.readiness, d.custody, d.contents} {
+	for _, look := range []func(context.Context) []health.Check{d.readiness, d.custody, d.contents, d.onRecord} {
 		bounded, cancel := context.WithTimeout(ctx, checkBound)
 		checks = append(checks, look(bounded)...)
 		cancel()

@@ -28,7 +28,8 @@ const checkpointPoll = 200 * time.Millisecond
 // a checkpoint that covers everything, up to q.Wait; what none covers then is
 // left out and named.
 func (h History) Evidence(ctx context.Context, q control.EvidenceRequest) (*evidence.File, error) {
-	g := gatherer{db: h.db, file: &evidence.File{Subject: evidence.Subject{Tenant: q.Tenant, EventID: q.EventID, EndpointID: q.EndpointID}}}
+	g := gatherer{db: h.db, file: &evidence.File{Subject: evidence.Subject{Tenant: q.Tenant, EventID: q.EventID,
+		EndpointID: q.EndpointID}}}
 	if err := g.own(ctx); err != nil {
 		return nil, err
 	}
@@ -73,7 +74,8 @@ func (g *gatherer) own(ctx context.Context) error {
 	s := &g.file.Subject
 	f, err := g.db.EventBodies(ctx, s.Tenant, s.EventID, s.EndpointID)
 	if errors.Is(err, ledger.ErrTooMuch) {
-		return refusal(control.CodeTooLarge, "endpoint", "event %s has more than %d records; name one endpoint", s.EventID, ledger.MaxEvidence)
+		return refusal(control.CodeTooLarge, "endpoint", "event %s has more than %d records; name one endpoint", s.EventID,
+			ledger.MaxEvidence)
 	}
 	if err != nil {
 		return err
@@ -87,7 +89,8 @@ func (g *gatherer) own(ctx context.Context) error {
 		case s.Tenant == "":
 			s.Tenant = g.ours[i].Tenant
 		case s.Tenant != g.ours[i].Tenant:
-			return refusal(control.CodeInvalid, "tenant", "event %s is on record for the tenants %s and %s; name one", s.EventID, s.Tenant, g.ours[i].Tenant)
+			return refusal(control.CodeInvalid, "tenant", "event %s is on record for the tenants %s and %s; name one", s.EventID,
+				s.Tenant, g.ours[i].Tenant)
 		}
 		endpoint = endpoint || g.ours[i].EndpointID == s.EndpointID
 	}
@@ -103,7 +106,8 @@ func (g *gatherer) own(ctx context.Context) error {
 		if retired != "" {
 			retired = "; or it is gone: " + retired
 		}
-		return refusal(control.CodeNotFound, "", "%s is not in the ledger; one that was just published is there within seconds%s", what, retired)
+		return refusal(control.CodeNotFound, "", "%s is not in the ledger; one that was just published is there within "+
+			"seconds%s", what, retired)
 	}
 	g.take(f, "records that name the event", f.Rows)
 	return nil
@@ -135,10 +139,12 @@ func (g *gatherer) others(ctx context.Context) error {
 	for _, f := range revisions {
 		g.take(f, "settings of endpoints, at the revisions that these name", f.Rows)
 	}
-	if err := g.inForce(w, rules, "changes of what is set for event types; those that match the event's and were in force are here"); err != nil {
+	if err := g.inForce(w, rules, "changes of what is set for event types; those that match the event's and were in "+
+		"force are here"); err != nil {
 		return err
 	}
-	return g.inForce(w, policies, "changes of the escalation policies and channels that these name; those in force are here")
+	return g.inForce(w, policies, "changes of the escalation policies and channels that these name; those in force are "+
+		"here")
 }
 
 // inForce keeps of changes those that matter to the event.
@@ -211,7 +217,8 @@ func (g *gatherer) last(ctx context.Context) (ledger.Checkpoint, error) {
 	}
 	if len(list) == 0 || list[0].Size <= g.rows[0].Idx {
 		return ledger.Checkpoint{}, refusal(control.CodeUnavailable, "",
-			"no checkpoint covers the records of event %s yet; try again in a minute, and if that does not help see whether the ledger sink signs checkpoints: waybill doctor", g.file.Subject.EventID)
+			"no checkpoint covers the records of event %s yet; try again in a minute, and if that does not help see whether "+
+				"the ledger sink signs checkpoints: waybill doctor", g.file.Subject.EventID)
 	}
 	for i, r := range g.rows {
 		if r.Idx >= list[0].Size {
@@ -236,7 +243,8 @@ func (g *gatherer) prove(ctx context.Context, c ledger.Checkpoint) error {
 	indices := make([]uint64, len(g.rows))
 	for i, b := range g.rows {
 		if i > 0 && b.Idx == g.rows[i-1].Idx {
-			return fmt.Errorf("%w: record %d is there twice; find what is wrong with: waybill ledger verify", ledger.ErrDamaged, b.Idx)
+			return fmt.Errorf("%w: record %d is there twice; find what is wrong with: waybill ledger verify", ledger.ErrDamaged,
+				b.Idx)
 		}
 		indices[i] = b.Idx
 	}
@@ -295,7 +303,8 @@ func (g *gatherer) cosigned(ctx context.Context, c ledger.Checkpoint) error {
 			}
 		case ledger.TimestampSignature:
 			if token, err := base64.StdEncoding.DecodeString(strings.TrimSpace(s.Signature)); err == nil {
-				g.file.Checkpoint.Timestamps = append(g.file.Checkpoint.Timestamps, evidence.Timestamp{Authority: s.Signer, Token: token})
+				g.file.Checkpoint.Timestamps = append(g.file.Checkpoint.Timestamps,
+					evidence.Timestamp{Authority: s.Signer, Token: token})
 			}
 		}
 	}

@@ -71,22 +71,29 @@ func fill(tb testing.TB, db *ledger.DB, n int) string {
 	c := checkpoint.Checkpoint{Origin: keys.Origin(), Size: uint64(n), Root: root}
 	note, id, err := keys.Sign(c)
 	must(err)
-	must(db.AppendCheckpoint(tb.Context(), ledger.Checkpoint{Size: c.Size, At: at, Origin: c.Origin, Key: id, Root: root, Note: note}))
+	must(db.AppendCheckpoint(tb.Context(), ledger.Checkpoint{Size: c.Size, At: at, Origin: c.Origin, Key: id, Root: root,
+		Note: note}))
 	return key.Verifier
 }
 
 // made is record i. Now and then an endpoint or an event type was changed.
 func made(i int, at time.Time) record.Record {
 	endpoint := fmt.Sprintf("ep_%026d", i/perEvent%100)
-	r := record.Record{ID: fmt.Sprint("rec-", i), Kind: record.Attempt, At: at, Tenant: "acme", EventID: fmt.Sprintf("evt_%026d", i/perEvent), EndpointID: endpoint,
-		EventType: "order.paid", EndpointRevision: 1, StartedAt: at, DurationUS: 81_000, Status: 200, Outcome: "delivered", Class: "delivered", Decision: "delivered",
-		URL: "https://hooks.example.com/in", PayloadDigest: fmt.Sprintf("%064x", i), PayloadBytes: 1024, SignatureScheme: "standard", KeyIDs: []string{"key_1"},
-		ResponseHeaders: map[string]string{"content-type": "application/json"}, ResponseExcerpt: `{"ok":true}`, Dispatcher: "host-1/4711", Software: "Waybill/test"}
+	r := record.Record{ID: fmt.Sprint("rec-", i), Kind: record.Attempt, At: at, Tenant: "acme",
+		EventID: fmt.Sprintf("evt_%026d", i/perEvent), EndpointID: endpoint,
+		EventType: "order.paid", EndpointRevision: 1, StartedAt: at, DurationUS: 81_000, Status: 200, Outcome: "delivered",
+		Class: "delivered", Decision: "delivered",
+		URL: "https://hooks.example.com/in", PayloadDigest: fmt.Sprintf("%064x", i), PayloadBytes: 1024,
+		SignatureScheme: "standard", KeyIDs: []string{"key_1"},
+		ResponseHeaders: map[string]string{"content-type": "application/json"}, ResponseExcerpt: `{"ok":true}`,
+		Dispatcher: "host-1/4711", Software: "Waybill/test"}
 	switch {
 	case i < 100*perEvent && i%perEvent == 0:
-		return record.Record{ID: r.ID, Kind: record.EndpointChanged, At: at, Tenant: "acme", EndpointID: endpoint, EndpointRevision: 1, Action: "create", URL: r.URL}
+		return record.Record{ID: r.ID, Kind: record.EndpointChanged, At: at, Tenant: "acme", EndpointID: endpoint,
+			EndpointRevision: 1, Action: "create", URL: r.URL}
 	case i == 1:
-		return record.Record{ID: r.ID, Kind: record.EventTypeChanged, At: at, Tenant: "acme", EventTypes: []string{"order.*"}, Action: "set"}
+		return record.Record{ID: r.ID, Kind: record.EventTypeChanged, At: at, Tenant: "acme", EventTypes: []string{"order.*"},
+			Action: "set"}
 	case i%perEvent == 0:
 		r.Kind, r.EndpointID, r.Endpoints, r.EndpointIDs = record.EventAccepted, "", 1, []string{endpoint}
 	case i%perEvent == 1:
@@ -115,7 +122,8 @@ func TestEvidenceIsProvenAcrossTheEdgesOfTiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, event := range []int{150, 255 / perEvent, 256/perEvent + 100, 65_532 / perEvent, 65_536 / perEvent, n/perEvent - 1} {
+	for _, event := range []int{150, 255 / perEvent, 256/perEvent + 100, 65_532 / perEvent, 65_536 / perEvent,
+		n/perEvent - 1} {
 		q := control.EvidenceRequest{EventID: fmt.Sprintf("evt_%026d", event), Actor: "alice"}
 		b, err := control.GatherEvidence(t.Context(), history.New(db), q)
 		if err != nil {

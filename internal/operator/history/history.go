@@ -27,7 +27,8 @@ func (h History) Event(ctx context.Context, tenant, id string) (control.EventRec
 			return control.EventRecord{}, false, err
 		}
 		if len(tenants) > 1 {
-			return control.EventRecord{}, false, refusal(control.CodeInvalid, "tenant", "event %s is on record for the tenants %s; name one", id, strings.Join(tenants, ", "))
+			return control.EventRecord{}, false, refusal(control.CodeInvalid, "tenant",
+				"event %s is on record for the tenants %s; name one", id, strings.Join(tenants, ", "))
 		}
 	}
 	e, err := h.db.Event(ctx, tenant, id)
@@ -39,7 +40,8 @@ func (h History) Event(ctx context.Context, tenant, id string) (control.EventRec
 	}
 	contents, err := h.contents(ctx, e)
 	return control.EventRecord{Contents: contents, ID: e.EventID, Tenant: e.Tenant, Type: e.EventType, State: e.State,
-		Timestamp: orZero(e.EventAt), StoredAt: orZero(e.StoredAt), Seq: e.EventSeq, SubjectType: e.SubjectType, SubjectID: e.SubjectID,
+		Timestamp: orZero(e.EventAt), StoredAt: orZero(e.StoredAt), Seq: e.EventSeq, SubjectType: e.SubjectType,
+		SubjectID: e.SubjectID,
 		DeliverBy: orZero(e.DeliverBy), DataDigest: e.DataDigest, DataBytes: int(e.DataBytes), Endpoints: int(e.Endpoints),
 		Reason: e.Reason, Detail: e.Detail}, err == nil, err
 }
@@ -52,25 +54,31 @@ func (h History) contents(ctx context.Context, e ledger.Event) ([]control.EventC
 	}
 	var out []control.EventContent
 	for _, c := range list {
-		out = append(out, control.EventContent{State: c.State, Type: c.EventType, DataDigest: c.DataDigest, Seq: c.EventSeq, StoredAt: c.StoredAt.UTC(),
-			Times: int(c.Times), Deliveries: int(c.Owed), Reason: c.Reason})
+		out = append(out, control.EventContent{State: c.State, Type: c.EventType, DataDigest: c.DataDigest, Seq: c.EventSeq,
+			StoredAt: c.StoredAt.UTC(),
+			Times:    int(c.Times), Deliveries: int(c.Owed), Reason: c.Reason})
 	}
 	return out, nil
 }
 
 // Deliveries returns one page of deliveries.
-func (h History) Deliveries(ctx context.Context, f control.DeliveryFilter, cursor string, limit int) (control.DeliveryPage, error) {
-	list, next, err := h.db.Deliveries(ctx, ledger.DeliveryFilter{Tenant: f.Tenant, EventID: f.EventID, EndpointID: f.EndpointID,
-		EventType: f.EventType, State: f.State, Reason: f.Reason, From: f.Since, To: f.Until}, cursor, limit)
+func (h History) Deliveries(ctx context.Context, f control.DeliveryFilter, cursor string,
+	limit int) (control.DeliveryPage, error) {
+	list, next, err := h.db.Deliveries(ctx, ledger.DeliveryFilter{Tenant: f.Tenant, EventID: f.EventID,
+		EndpointID: f.EndpointID,
+		EventType:  f.EventType, State: f.State, Reason: f.Reason, From: f.Since, To: f.Until}, cursor, limit)
 	if errors.Is(err, ledger.ErrBadCursor) {
 		return control.DeliveryPage{}, control.ErrBadCursor
 	}
 	page := control.DeliveryPage{Next: next}
 	for _, d := range list {
-		page.Deliveries = append(page.Deliveries, control.Delivery{EventID: d.EventID, EndpointID: d.EndpointID, Tenant: d.Tenant,
-			EventType: d.EventType, State: d.State, Attempts: int(d.AttemptCount), ReplayID: d.ReplayID, OwedAt: orZero(d.OwedAt),
-			DeliverBy: orZero(d.DeliverBy), NextAttemptAt: orZero(d.NextAttemptAt), SucceededAt: orZero(d.SucceededAt),
-			DeadLetteredAt: orZero(d.DeadLetteredAt), CancelledAt: orZero(d.CancelledAt), Reason: d.Reason, PayloadDigest: d.PayloadDigest})
+		page.Deliveries = append(page.Deliveries,
+			control.Delivery{EventID: d.EventID, EndpointID: d.EndpointID, Tenant: d.Tenant,
+				EventType: d.EventType, State: d.State, Attempts: int(d.AttemptCount), ReplayID: d.ReplayID,
+				OwedAt:    orZero(d.OwedAt),
+				DeliverBy: orZero(d.DeliverBy), NextAttemptAt: orZero(d.NextAttemptAt), SucceededAt: orZero(d.SucceededAt),
+				DeadLetteredAt: orZero(d.DeadLetteredAt), CancelledAt: orZero(d.CancelledAt), Reason: d.Reason,
+				PayloadDigest: d.PayloadDigest})
 	}
 	return page, err
 }
@@ -88,18 +96,24 @@ func orZero(t *time.Time) time.Time {
 }
 
 // DeadLetters returns one page of dead letters.
-func (h History) DeadLetters(ctx context.Context, f control.DeadLetterFilter, cursor string, limit int) (control.DeadLetterPage, error) {
-	list, next, err := h.db.DeadLetters(ctx, ledger.DeadLetterFilter{Tenant: f.Tenant, EndpointID: f.EndpointID, EventID: f.EventID,
-		Reason: f.Reason, Resolution: f.Resolution, From: f.Since, To: f.Until}, cursor, limit)
+func (h History) DeadLetters(ctx context.Context, f control.DeadLetterFilter, cursor string,
+	limit int) (control.DeadLetterPage, error) {
+	list, next, err := h.db.DeadLetters(ctx, ledger.DeadLetterFilter{Tenant: f.Tenant, EndpointID: f.EndpointID,
+		EventID: f.EventID,
+		Reason:  f.Reason, Resolution: f.Resolution, From: f.Since, To: f.Until}, cursor, limit)
 	if errors.Is(err, ledger.ErrBadCursor) {
 		return control.DeadLetterPage{}, control.ErrBadCursor
 	}
 	page := control.DeadLetterPage{Next: next}
 	for _, d := range list {
-		out := control.DeadLetter{Tenant: d.Tenant, EventID: d.EventID, EndpointID: d.EndpointID, EventType: d.EventType, ReplayID: d.ReplayID,
-			Reason: d.Reason, Detail: d.Detail, Attempts: int(d.Attempts), DeadLetteredAt: d.DeadLetteredAt.UTC(), DeliverBy: orZero(d.DeliverBy),
-			EscalatedAt: orZero(d.EscalatedAt), EscalatedInTime: d.EscalatedInTime, IncidentID: d.IncidentID, Owner: d.Owner, OwnedAt: orZero(d.OwnedAt),
-			Resolution: d.Resolution, ResolvedAt: orZero(d.ResolvedAt), ResolvedBy: d.ResolvedBy, ResolutionReason: d.ResolutionReason}
+		out := control.DeadLetter{Tenant: d.Tenant, EventID: d.EventID, EndpointID: d.EndpointID, EventType: d.EventType,
+			ReplayID: d.ReplayID,
+			Reason:   d.Reason, Detail: d.Detail, Attempts: int(d.Attempts), DeadLetteredAt: d.DeadLetteredAt.UTC(),
+			DeliverBy:   orZero(d.DeliverBy),
+			EscalatedAt: orZero(d.EscalatedAt), EscalatedInTime: d.EscalatedInTime, IncidentID: d.IncidentID, Owner: d.Owner,
+			OwnedAt:    orZero(d.OwnedAt),
+			Resolution: d.Resolution, ResolvedAt: orZero(d.ResolvedAt), ResolvedBy: d.ResolvedBy,
+			ResolutionReason: d.ResolutionReason}
 		if d.Resolution == "delivered" {
 			out.ResolvedAt = orZero(d.SucceededAt)
 		}
@@ -125,12 +139,14 @@ func (h History) Pending(ctx context.Context, endpointID string) (control.Pendin
 }
 
 // EventsNotOwedTo lists a tenant's events that were never owed to the endpoint.
-func (h History) EventsNotOwedTo(ctx context.Context, tenant, endpointID string, from, to time.Time, after uint64, limit int) ([]control.UnowedEvent, error) {
+func (h History) EventsNotOwedTo(ctx context.Context, tenant, endpointID string, from, to time.Time, after uint64,
+	limit int) ([]control.UnowedEvent, error) {
 	list, err := h.db.EventsNotOwedTo(ctx, tenant, endpointID, from, to, after, limit)
 	out := make([]control.UnowedEvent, len(list))
 	for i, u := range list {
-		out[i] = control.UnowedEvent{Idx: u.Idx, ID: u.EventID, Type: u.EventType, State: strings.TrimPrefix(u.Kind, "event."),
-			At: u.At.UTC(), StoredAt: orZero(u.StoredAt)}
+		out[i] = control.UnowedEvent{Idx: u.Idx, ID: u.EventID, Type: u.EventType,
+			State: strings.TrimPrefix(u.Kind, "event."),
+			At:    u.At.UTC(), StoredAt: orZero(u.StoredAt)}
 	}
 	return out, err
 }

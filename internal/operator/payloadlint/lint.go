@@ -58,7 +58,8 @@ func (l *Lint) Look(eventType string, data []byte) error {
 	l.looked++
 	w := walk{l, eventType, map[[3]string]bool{}}
 	if len(data) > largePayload {
-		w.warn(".", "size", false, fmt.Sprintf("more than %d KiB: it carries a document, not a reference", largePayload>>10), "send {\"type\",\"id\"} and let the receiver fetch the rest under its own rights")
+		w.warn(".", "size", false, fmt.Sprintf("more than %d KiB: it carries a document, not a reference", largePayload>>10),
+			"send {\"type\",\"id\"} and let the receiver fetch the rest under its own rights")
 	}
 	w.value("", redact.Key{}, v, 0)
 	return nil
@@ -151,7 +152,10 @@ func (w walk) name(s string) string {
 	if len(s) > 60 {
 		s = strings.ToValidUTF8(s[:60], "") + "…"
 	}
-	if strings.IndexFunc(s, func(r rune) bool { return r != '_' && (r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a' || r > 'z') }) >= 0 || s == "" {
+	if strings.IndexFunc(s, func(r rune) bool {
+		return r != '_' &&
+			(r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a' || r > 'z')
+	}) >= 0 || s == "" {
 		b, err := json.Marshal(s)
 		if err == nil {
 			return string(b)
@@ -175,7 +179,8 @@ func (w walk) text(path string, key redact.Key, s string) {
 		w.warn(path, string(f.Kind), f.Kind != redact.Number, "its value looks like "+f.What, advice(f.Kind))
 	}
 	if len(s) > longText && strings.ContainsAny(s, " \n") {
-		w.warn(path, "text", false, fmt.Sprintf("more than %d bytes of text, in which people write anything", longText), "send a reference to the text")
+		w.warn(path, "text", false, fmt.Sprintf("more than %d bytes of text, in which people write anything", longText),
+			"send a reference to the text")
 	}
 }
 

@@ -103,7 +103,8 @@ type Result struct {
 
 // Facts returns what a decision needs.
 func (r Result) Facts() Facts {
-	return Facts{Outcome: r.Outcome, Status: r.Status, RetryAfter: r.RetryAfter, GotResponse: r.GotResponse, Again: r.Again, ByName: r.ByName}
+	return Facts{Outcome: r.Outcome, Status: r.Status, RetryAfter: r.RetryAfter, GotResponse: r.GotResponse,
+		Again: r.Again, ByName: r.ByName}
 }
 
 // FailBefore is the end of an attempt that check, or what prepares a request,
@@ -164,7 +165,8 @@ func CheckHeader(h http.Header) error {
 		}
 		for _, v := range values {
 			if i := strings.IndexFunc(v, unsendable); i >= 0 {
-				return &Fault{Text: fmt.Sprintf("the value of the header %s has a character at byte %d that cannot be sent", name, i)}
+				return &Fault{Text: fmt.Sprintf("the value of the header %s has a character at byte %d that cannot be sent", name,
+					i)}
 			}
 		}
 	}
@@ -173,7 +175,8 @@ func CheckHeader(h http.Header) error {
 
 // notToken follows RFC 9110, section 5.6.2.
 func notToken(r rune) bool {
-	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') &&
+		!strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 }
 
 func unsendable(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

@@ -29,7 +29,8 @@ func TestADestinationIsChosenByTheSchemeOfTheURL(t *testing.T) {
 	all := attempt.Destinations{"https": web, "queue": other}
 	for url, to := range map[string]*queue{"https://a.example/x": web, "HTTPS://a.example/y": web, "queue:orders": other} {
 		before := len(to.got)
-		if res := all.Try(t.Context(), attempt.Request{URL: url}); res.Class != outcome.ClassDelivered || len(to.got) != before+1 {
+		if res := all.Try(t.Context(), attempt.Request{URL: url}); res.Class != outcome.ClassDelivered ||
+			len(to.got) != before+1 {
 			t.Errorf("%s: got %+v", url, res)
 		}
 	}

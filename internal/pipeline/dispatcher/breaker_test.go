@@ -159,7 +159,8 @@ func TestABreakerKeepsItsPromisesInAnyOrder(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			f := newFailing()
 			f.random = rnd.Float64
-			outcomes := []outcome.Outcome{outcome.Timeout, outcome.Timeout, outcome.Timeout, outcome.Timeout, outcome.Timeout, outcome.ConnectionRefused, outcome.Interrupted}
+			outcomes := []outcome.Outcome{outcome.Timeout, outcome.Timeout, outcome.Timeout, outcome.Timeout, outcome.Timeout,
+				outcome.ConnectionRefused, outcome.Interrupted}
 			if seed%3 == 0 {
 				outcomes = append(outcomes, outcome.Delivered)
 			}
@@ -211,7 +212,8 @@ func TestABreakerKeepsItsPromisesInAnyOrder(t *testing.T) {
 func TestWhatWaitsForABreakerHasAnEndAndNotBeforeItsScheduleHas(t *testing.T) {
 	const timeout = 10 * time.Second
 	owed := time.Now()
-	for _, p := range []retry.Policy{retry.Standard(), retry.Urgent(), {MaxAttempts: 1}, {Delays: []time.Duration{1, 2, 3}, Stretch: 1},
+	for _, p := range []retry.Policy{retry.Standard(), retry.Urgent(), {MaxAttempts: 1},
+		{Delays: []time.Duration{1, 2, 3}, Stretch: 1},
 		{Delays: []time.Duration{time.Millisecond}}, {Base: time.Millisecond, Cap: time.Second, MaxAttempts: 30},
 		{Base: 1, Cap: 2, MaxAttempts: 1_000_000}, {Base: time.Second, Cap: 24 * time.Hour, MaxAttempts: 1_000_000}} {
 		for _, deliverBy := range []time.Time{{}, owed.Add(time.Minute)} {

@@ -54,7 +54,8 @@ type claims struct {
 	ledger  *stage.Journal // LEDGER
 }
 
-func openClaims(ctx context.Context, js jetstream.JetStream, pub *stage.Publisher, clock *stage.Clock) (*claims, error) {
+func openClaims(ctx context.Context, js jetstream.JetStream, pub *stage.Publisher, clock *stage.Clock) (*claims,
+	error) {
 	started, err := stage.OpenJournal(ctx, js, pub, streams.Claims)
 	if err != nil {
 		return nil, err
@@ -72,7 +73,8 @@ func openClaims(ctx context.Context, js jetstream.JetStream, pub *stage.Publishe
 //
 // Where another chain ended with a void claim, no request has the number: it
 // is claimed once more, under an id that all who come after that chain agree on.
-func (c *claims) take(ctx context.Context, event, endpoint string, n int, mine claim, heldSince time.Time) (*claim, error) {
+func (c *claims) take(ctx context.Context, event, endpoint string, n int, mine claim, heldSince time.Time) (*claim,
+	error) {
 	data, err := json.Marshal(mine)
 	if err != nil {
 		return nil, fmt.Errorf("claim of attempt %d: %w", n, err)
@@ -101,7 +103,8 @@ func (c *claims) take(ctx context.Context, event, endpoint string, n int, mine c
 // that stands. Two processes may state one attempt: the one that made it, and
 // one that took it for dead. The first record stands, and its decision alone is
 // carried out; mine says whether it is r.
-func (c *claims) settle(ctx context.Context, r record.Record, startedAt time.Time) (stands record.Record, mine bool, err error) {
+func (c *claims) settle(ctx context.Context, r record.Record, startedAt time.Time) (stands record.Record, mine bool,
+	err error) {
 	m, err := r.Message()
 	if err != nil {
 		return r, false, err

@@ -121,7 +121,8 @@ func (g *concurrency) everyoneBusy(now time.Time) bool {
 }
 
 // wait waits for a slot for as long as the endpoint answers.
-func (g *concurrency) wait(ctx context.Context, e *endpointSlots, turn chan struct{}, pace time.Duration) (time.Duration, bool) {
+func (g *concurrency) wait(ctx context.Context, e *endpointSlots, turn chan struct{},
+	pace time.Duration) (time.Duration, bool) {
 	tick := time.NewTicker(maxStall)
 	defer tick.Stop()
 	for {

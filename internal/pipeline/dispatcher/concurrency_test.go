@@ -89,7 +89,8 @@ func TestWhatIsMovedAsideIsSpreadAtTheEndpointsPace(t *testing.T) {
 			if ok || parked < last || parked > maxParked {
 				t.Fatalf("delivery %d: ok %v, moved aside for %s after %s", i, ok, parked, last)
 			}
-			if apart := parked - last; i > 0 && parked < maxParked && (apart < 90*time.Millisecond || apart > 110*time.Millisecond) {
+			if apart := parked - last; i > 0 && parked < maxParked &&
+				(apart < 90*time.Millisecond || apart > 110*time.Millisecond) {
 				t.Fatalf("delivery %d comes %s after the one before, want 100ms", i, apart)
 			}
 			last = parked
@@ -174,7 +175,8 @@ func TestNoPlaceLeaksUnderCancellation(t *testing.T) {
 			var deliveries sync.WaitGroup
 			for i := range 300 {
 				endpoint := fmt.Sprint(rnd.IntN(3))
-				work, patience := time.Duration(rnd.Int64N(int64(1500*time.Millisecond))), time.Duration(rnd.Int64N(int64(2*time.Second)))
+				work, patience := time.Duration(rnd.Int64N(int64(1500*time.Millisecond))),
+					time.Duration(rnd.Int64N(int64(2*time.Second)))
 				deliveries.Go(func() {
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					defer cancel()

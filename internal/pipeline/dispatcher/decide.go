@@ -78,7 +78,8 @@ func Decide(f attempt.Facts, attemptsMade int, b Budget, now time.Time, rnd func
 }
 
 // whyRepeat is also how a record says that its attempt cost nothing.
-const whyRepeat = "there was no answer, for the connection's or the protocol's sake; it is made again at once, and this one costs nothing"
+const whyRepeat = "there was no answer, for the connection's or the protocol's sake; it is made again at once, and " +
+	"this one costs nothing"
 
 func terminal(f attempt.Facts) Decision {
 	switch {
@@ -109,7 +110,8 @@ func retryOrGiveUp(f attempt.Facts, attemptsMade int, b Budget, now time.Time, r
 	}
 	end := func(d Decision) Decision {
 		if f.Outcome == outcome.AddressBlocked && d.Reason != outcome.ReasonDeadlineExceeded {
-			return deadLetter(outcome.ReasonAddressBlocked, "the endpoint's name had an address that may not be called, also at the last attempt")
+			return deadLetter(outcome.ReasonAddressBlocked,
+				"the endpoint's name had an address that may not be called, also at the last attempt")
 		}
 		return d
 	}
@@ -154,15 +156,18 @@ func DecideHeld(attemptsMade int, responded bool, held Held) Decision {
 func timeOver(made int, responded, deadline bool, held Held) Decision {
 	switch {
 	case deadline && made == 0:
-		return deadLetter(outcome.ReasonDeadlineExceeded, "no attempt was made before the deadline and its reserve for escalation"+held.because())
+		return deadLetter(outcome.ReasonDeadlineExceeded,
+			"no attempt was made before the deadline and its reserve for escalation"+held.because())
 	case deadline:
-		return deadLetter(outcome.ReasonDeadlineExceeded, "no further attempt fits before the deadline and its reserve for escalation")
+		return deadLetter(outcome.ReasonDeadlineExceeded,
+			"no further attempt fits before the deadline and its reserve for escalation")
 	case made == 0:
 		return deadLetter(held.reason(), "no attempt was made in the time of the schedule"+held.because())
 	case responded:
 		return deadLetter(outcome.ReasonAttemptsExhausted, "no further attempt fits in the window of the schedule")
 	}
-	return deadLetter(outcome.ReasonEndpointUnreachable, "no response ever came, and no further attempt fits in the window of the schedule")
+	return deadLetter(outcome.ReasonEndpointUnreachable,
+		"no response ever came, and no further attempt fits in the window of the schedule")
 }
 
 func (h Held) reason() outcome.Reason {
@@ -189,7 +194,8 @@ func spent(responded bool) Decision {
 	if responded {
 		return deadLetter(outcome.ReasonAttemptsExhausted, "every attempt of the schedule was made")
 	}
-	return deadLetter(outcome.ReasonEndpointUnreachable, "every attempt of the schedule was made, and no response ever came")
+	return deadLetter(outcome.ReasonEndpointUnreachable,
+		"every attempt of the schedule was made, and no response ever came")
 }
 
 func deadLetter(reason outcome.Reason, why string) Decision {

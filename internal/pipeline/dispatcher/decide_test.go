@@ -55,8 +55,10 @@ func TestTheOutcomeDecidesTheFate(t *testing.T) {
 		{"a 599 is tried again", status(599), outcome.VerdictRetry, ""},
 		{"a status beyond HTTP's range counts as 5xx", status(799), outcome.VerdictRetry, ""},
 		{"a status below HTTP's range counts as 5xx", status(42), outcome.VerdictRetry, ""},
-		{"a 401 means that the signature was rejected", status(401), outcome.VerdictDeadLetter, outcome.ReasonSignatureRejected},
-		{"a 403 means that the signature was rejected", status(403), outcome.VerdictDeadLetter, outcome.ReasonSignatureRejected},
+		{"a 401 means that the signature was rejected", status(401), outcome.VerdictDeadLetter,
+			outcome.ReasonSignatureRejected},
+		{"a 403 means that the signature was rejected", status(403), outcome.VerdictDeadLetter,
+			outcome.ReasonSignatureRejected},
 		{"a 400 is final", status(400), outcome.VerdictDeadLetter, outcome.ReasonPermanentlyRejected},
 		{"a 404 is final", status(404), outcome.VerdictDeadLetter, outcome.ReasonPermanentlyRejected},
 		{"a 422 is final", status(422), outcome.VerdictDeadLetter, outcome.ReasonPermanentlyRejected},
@@ -108,24 +110,38 @@ func TestTheBudgetEndsTheAttempts(t *testing.T) {
 	short := urgentBudget(15 * time.Minute) // Reserve 3 min: attempts end at 12 min.
 
 	tests := []budgetCase{
-		{"the second attempt comes after five seconds, stretched", timeout, 1, standardBudget(), time.Second, 5500 * time.Millisecond, ""},
-		{"the eighth attempt comes after ten hours, stretched", timeout, 7, standardBudget(), 20 * time.Hour, 11 * time.Hour, ""},
-		{"eight attempts without a response make the endpoint unreachable", timeout, 8, standardBudget(), 28 * time.Hour, 0, outcome.ReasonEndpointUnreachable},
-		{"eight attempts with a response in this one are exhausted", busy, 8, standardBudget(), 28 * time.Hour, 0, outcome.ReasonAttemptsExhausted},
-		{"eight attempts with a response in an earlier one are exhausted", timeout, 8, responded, 28 * time.Hour, 0, outcome.ReasonAttemptsExhausted},
-		{"more attempts than the schedule has are never followed by another", timeout, 80, standardBudget(), 28 * time.Hour, 0, outcome.ReasonEndpointUnreachable},
-		{"a retry that would start after 33 hours is not made", timeout, 7, standardBudget(), 23 * time.Hour, 0, outcome.ReasonEndpointUnreachable},
-		{"a retry that would start after 33 hours is not made, after a response", busy, 7, standardBudget(), 23 * time.Hour, 0, outcome.ReasonAttemptsExhausted},
-		{"a retry that would start exactly at 33 hours is not made", busy, 7, standardBudget(), 22 * time.Hour, 0, outcome.ReasonAttemptsExhausted},
+		{"the second attempt comes after five seconds, stretched", timeout, 1, standardBudget(), time.Second,
+			5500 * time.Millisecond, ""},
+		{"the eighth attempt comes after ten hours, stretched", timeout, 7, standardBudget(), 20 * time.Hour, 11 * time.Hour,
+			""},
+		{"eight attempts without a response make the endpoint unreachable", timeout, 8, standardBudget(), 28 * time.Hour, 0,
+			outcome.ReasonEndpointUnreachable},
+		{"eight attempts with a response in this one are exhausted", busy, 8, standardBudget(), 28 * time.Hour, 0,
+			outcome.ReasonAttemptsExhausted},
+		{"eight attempts with a response in an earlier one are exhausted", timeout, 8, responded, 28 * time.Hour, 0,
+			outcome.ReasonAttemptsExhausted},
+		{"more attempts than the schedule has are never followed by another", timeout, 80, standardBudget(), 28 * time.Hour,
+			0, outcome.ReasonEndpointUnreachable},
+		{"a retry that would start after 33 hours is not made", timeout, 7, standardBudget(), 23 * time.Hour, 0,
+			outcome.ReasonEndpointUnreachable},
+		{"a retry that would start after 33 hours is not made, after a response", busy, 7, standardBudget(), 23 * time.Hour,
+			0, outcome.ReasonAttemptsExhausted},
+		{"a retry that would start exactly at 33 hours is not made", busy, 7, standardBudget(), 22 * time.Hour, 0,
+			outcome.ReasonAttemptsExhausted},
 		{"an urgent retry comes within the jitter", timeout, 1, short, time.Second, 500 * time.Millisecond, ""},
 		{"an urgent retry that fits before the reserve is made", timeout, 20, short, 11 * time.Minute, 30 * time.Second, ""},
-		{"an urgent retry is drawn within the time that is left", timeout, 20, short, 12*time.Minute - 30*time.Second, 15 * time.Second, ""},
-		{"an urgent retry that would reach into the reserve is not made", timeout, 20, short, 12*time.Minute - time.Second, 0, outcome.ReasonDeadlineExceeded},
+		{"an urgent retry is drawn within the time that is left", timeout, 20, short, 12*time.Minute - 30*time.Second,
+			15 * time.Second, ""},
+		{"an urgent retry that would reach into the reserve is not made", timeout, 20, short, 12*time.Minute - time.Second, 0,
+			outcome.ReasonDeadlineExceeded},
 		{"a deadline that was passed ends it", busy, 3, short, time.Hour, 0, outcome.ReasonDeadlineExceeded},
 		{"Retry-After sets the earliest next attempt", asked(2 * time.Minute), 1, short, time.Second, 2 * time.Minute, ""},
-		{"a Retry-After below the schedule's wait changes nothing", asked(time.Second), 2, standardBudget(), time.Second, 330 * time.Second, ""},
-		{"a Retry-After beyond the deadline tells the human at once", asked(time.Hour), 1, short, time.Second, 0, outcome.ReasonDeadlineExceeded},
-		{"a Retry-After beyond the window ends the attempts", asked(20 * time.Hour), 6, standardBudget(), 14 * time.Hour, 0, outcome.ReasonAttemptsExhausted},
+		{"a Retry-After below the schedule's wait changes nothing", asked(time.Second), 2, standardBudget(), time.Second,
+			330 * time.Second, ""},
+		{"a Retry-After beyond the deadline tells the human at once", asked(time.Hour), 1, short, time.Second, 0,
+			outcome.ReasonDeadlineExceeded},
+		{"a Retry-After beyond the window ends the attempts", asked(20 * time.Hour), 6, standardBudget(), 14 * time.Hour, 0,
+			outcome.ReasonAttemptsExhausted},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { tt.check(t) })
@@ -175,7 +191,8 @@ func TestAttemptsEndAtTheEarliestBound(t *testing.T) {
 		{"the start when the reserve is longer than the window", with(func(b *Budget) { b.Reserve = time.Hour }), 0},
 		{"the schedule's window when it ends first", with(func(b *Budget) { b.Policy.Window = time.Minute }), time.Minute},
 		{"the standard window", standardBudget(), 33 * time.Hour},
-		{"33 hours when nothing else bounds an urgent schedule", with(func(b *Budget) { b.DeliverBy = time.Time{} }), 33 * time.Hour},
+		{"33 hours when nothing else bounds an urgent schedule", with(func(b *Budget) { b.DeliverBy = time.Time{} }),
+			33 * time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := retry.AttemptsUntil(tt.budget).Sub(owed()); got != tt.want {
@@ -222,14 +239,21 @@ func TestATaskThatComesTooLateGetsNoAttempt(t *testing.T) {
 		says   string
 	}{
 		{"before the deadline", urgentBudget(15 * time.Minute), 3, time.Minute, Held{}, "", ""},
-		{"at the deadline less its reserve", urgentBudget(15 * time.Minute), 0, 12 * time.Minute, Held{}, outcome.ReasonDeadlineExceeded, "no attempt was made"},
-		{"at the deadline, held", urgentBudget(15 * time.Minute), 0, 12 * time.Minute, Held{Failing: "F"}, outcome.ReasonDeadlineExceeded, "escalation: F"},
-		{"at the deadline, after attempts", urgentBudget(15 * time.Minute), 2, 12 * time.Minute, Held{}, outcome.ReasonDeadlineExceeded, "no further attempt"},
-		{"after the window, never answered", standardBudget(), 3, 40 * time.Hour, Held{Failing: "F"}, outcome.ReasonEndpointUnreachable, "no response ever came"},
+		{"at the deadline less its reserve", urgentBudget(15 * time.Minute), 0, 12 * time.Minute, Held{},
+			outcome.ReasonDeadlineExceeded, "no attempt was made"},
+		{"at the deadline, held", urgentBudget(15 * time.Minute), 0, 12 * time.Minute, Held{Failing: "F"},
+			outcome.ReasonDeadlineExceeded, "escalation: F"},
+		{"at the deadline, after attempts", urgentBudget(15 * time.Minute), 2, 12 * time.Minute, Held{},
+			outcome.ReasonDeadlineExceeded, "no further attempt"},
+		{"after the window, never answered", standardBudget(), 3, 40 * time.Hour, Held{Failing: "F"},
+			outcome.ReasonEndpointUnreachable, "no response ever came"},
 		{"after the window, once answered", responded, 3, 40 * time.Hour, Held{}, outcome.ReasonAttemptsExhausted, ""},
-		{"after the window, held by the breaker", standardBudget(), 0, 40 * time.Hour, Held{Failing: "F"}, outcome.ReasonEndpointFailing, "no attempt was made in the time of the schedule: F"},
-		{"after the window, held by us", standardBudget(), 0, 40 * time.Hour, Held{Ours: "O", Failing: "F"}, outcome.ReasonInternalError, "on our side, O"},
-		{"after the window, and nobody knows why", standardBudget(), 0, 40 * time.Hour, Held{}, outcome.ReasonNotAttempted, "no attempt was made in the time of the schedule"},
+		{"after the window, held by the breaker", standardBudget(), 0, 40 * time.Hour, Held{Failing: "F"},
+			outcome.ReasonEndpointFailing, "no attempt was made in the time of the schedule: F"},
+		{"after the window, held by us", standardBudget(), 0, 40 * time.Hour, Held{Ours: "O", Failing: "F"},
+			outcome.ReasonInternalError, "on our side, O"},
+		{"after the window, and nobody knows why", standardBudget(), 0, 40 * time.Hour, Held{}, outcome.ReasonNotAttempted,
+			"no attempt was made in the time of the schedule"},
 		{"with all attempts made", standardBudget(), 8, time.Hour, Held{}, outcome.ReasonEndpointUnreachable, ""},
 		{"with one attempt left", standardBudget(), 7, time.Hour, Held{}, "", ""},
 	} {
@@ -244,7 +268,8 @@ func TestATaskThatComesTooLateGetsNoAttempt(t *testing.T) {
 
 func TestADeliveryCanBeGivenUpWithoutAnAttempt(t *testing.T) {
 	for _, reason := range []outcome.Reason{
-		outcome.ReasonEndpointDisabled, outcome.ReasonEndpointDeleted, outcome.ReasonInvalidEvent, outcome.ReasonPayloadTooLarge, outcome.ReasonAddressBlocked,
+		outcome.ReasonEndpointDisabled, outcome.ReasonEndpointDeleted, outcome.ReasonInvalidEvent,
+		outcome.ReasonPayloadTooLarge, outcome.ReasonAddressBlocked,
 	} {
 		d := Undeliverable(reason)
 		if d.Verdict != outcome.VerdictDeadLetter || d.Reason != reason || d.Why == "" || d.DisableEndpoint {

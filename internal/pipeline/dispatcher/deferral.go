@@ -19,15 +19,18 @@ const (
 )
 
 // deferToTurn stores the delivery anew with its turn, which is its own whoever takes it up.
-func (d *Dispatcher) deferToTurn(ctx context.Context, delivery delivery.Delivery, turn time.Time, limit float64) (stage.Settlement, error) {
+func (d *Dispatcher) deferToTurn(ctx context.Context, delivery delivery.Delivery, turn time.Time,
+	limit float64) (stage.Settlement, error) {
 	d.metrics.deferred.WithLabelValues(deferRate).Inc()
-	delivery.Turn, delivery.TurnOf, delivery.Due, delivery.Wait = turn, limit, turn.Add(-turnEarly), max(turn.Sub(d.clock.Now())-turnEarly, 1)
+	delivery.Turn, delivery.TurnOf, delivery.Due, delivery.Wait = turn, limit, turn.Add(-turnEarly),
+		max(turn.Sub(d.clock.Now())-turnEarly, 1)
 	return stage.Done(), d.later(ctx, delivery, nil)
 }
 
 // deferUntil moves a delivery aside until a time, or until its budget ends, when it
 // comes back to be given up: whatever it waits for, no end passes silently.
-func (d *Dispatcher) deferUntil(ctx context.Context, a *admission, at, until time.Time, why string) (stage.Settlement, error) {
+func (d *Dispatcher) deferUntil(ctx context.Context, a *admission, at, until time.Time, why string) (stage.Settlement,
+	error) {
 	if !until.IsZero() && until.Before(at) {
 		at = until
 	}
@@ -36,10 +39,12 @@ func (d *Dispatcher) deferUntil(ctx context.Context, a *admission, at, until tim
 
 // deferFor takes a delivery whose endpoint cannot be called now out of the way of
 // the others: from DELIVERIES into RETRY, where it waits.
-func (d *Dispatcher) deferFor(ctx context.Context, a *admission, parked time.Duration, why string) (stage.Settlement, error) {
+func (d *Dispatcher) deferFor(ctx context.Context, a *admission, parked time.Duration, why string) (stage.Settlement,
+	error) {
 	delivery := a.delivery
 	d.metrics.deferred.WithLabelValues(why).Inc()
-	if waiting := streams.RetrySubject(streams.Partition(delivery.EndpointID, d.o.Partitions), delivery.EndpointID); a.message.Subject == waiting || delivery.Fifo {
+	if waiting := streams.RetrySubject(streams.Partition(delivery.EndpointID, d.o.Partitions),
+		delivery.EndpointID); a.message.Subject == waiting || delivery.Fifo {
 		return stage.Later(parked), nil
 	}
 	delivery.Due, delivery.Wait, delivery.Turn, delivery.TurnOf = d.clock.Now().Add(parked), max(parked, 1), time.Time{}, 0

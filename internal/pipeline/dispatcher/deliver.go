@@ -58,7 +58,8 @@ func (d *Dispatcher) Deliver(ctx context.Context, m stage.Message) stage.Settlem
 
 	s, err := d.deliver(ctx, m, delivery)
 	if err != nil {
-		d.log.Warn().Err(err).Str("event_id", delivery.EventID).Str("endpoint_id", delivery.EndpointID).Msg("delivery.handed_back")
+		d.log.Warn().Err(err).Str("event_id", delivery.EventID).Str("endpoint_id",
+			delivery.EndpointID).Msg("delivery.handed_back")
 		return stage.Later(transientPause)
 	}
 	return s
@@ -157,7 +158,8 @@ func (d *Dispatcher) attempt(ctx context.Context, a *admission) (stage.Settlemen
 	if header, err := d.header(within(span, delivery), a.terms, keys, signed, body); err != nil {
 		result = attempt.NotMade(&attempt.Fault{Text: err.Error()})
 	} else {
-		result = d.try(ctx, mine, attempt.Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout, Owner: endpoint.ID,
+		result = d.try(ctx, mine, attempt.Request{URL: endpoint.URL, Body: body, Header: header, Timeout: timeout,
+			Owner:      endpoint.ID,
 			Connection: a.opened.Connection, OAuth2: a.opened.OAuth2, Sensitive: a.opened.Sensitive, Payload: event.Data})
 	}
 	a.slot.release(result.Total)
@@ -231,7 +233,8 @@ func (d *Dispatcher) claim(ctx context.Context, delivery delivery.Delivery, mine
 // resume takes up a delivery whose attempt was started by somebody who is gone:
 // no second request is made under that number. If the attempt's record exists,
 // what it decided is carried out; if not, its outcome is recorded as unknown.
-func (d *Dispatcher) resume(ctx context.Context, delivery delivery.Delivery, endpoint *registry.Endpoint, number int, prior claim, budget Budget) (stage.Settlement, error) {
+func (d *Dispatcher) resume(ctx context.Context, delivery delivery.Delivery, endpoint *registry.Endpoint, number int,
+	prior claim, budget Budget) (stage.Settlement, error) {
 	if prior.Void != "" { // it was given up, whatever has changed since
 		return stage.Done(), d.deadLetter(ctx, delivery, endpoint, prior.ended())
 	}
@@ -241,9 +244,11 @@ func (d *Dispatcher) resume(ctx context.Context, delivery delivery.Delivery, end
 	}
 	decision := Decide(attempt.Facts{Outcome: outcome.Unknown}, delivery.Spent+1, budget, d.clock.Now(), d.o.Random)
 	unknown := record.Record{
-		ID: prior.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: delivery.Tenant, EventID: delivery.EventID, EndpointID: delivery.EndpointID,
-		EventType: delivery.Type, Attempt: number, ReplayID: delivery.Replay, StartedAt: prior.StartedAt, DeliverBy: delivery.DeliverBy,
-		Outcome: string(outcome.Unknown), Class: string(outcome.Unknown.Class()),
+		ID: prior.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: delivery.Tenant, EventID: delivery.EventID,
+		EndpointID: delivery.EndpointID,
+		EventType:  delivery.Type, Attempt: number, ReplayID: delivery.Replay, StartedAt: prior.StartedAt,
+		DeliverBy: delivery.DeliverBy,
+		Outcome:   string(outcome.Unknown), Class: string(outcome.Unknown.Class()),
 		Error: "the dispatcher ended during the attempt: the receiver may or may not have the request",
 		URL:   prior.URL, EndpointRevision: prior.Revision, Dispatcher: prior.Dispatcher, Software: d.o.Software,
 	}

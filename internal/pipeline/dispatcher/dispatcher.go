@@ -106,7 +106,8 @@ func New(ctx context.Context, o Options) (*Dispatcher, error) {
 		o.Redact = redact.Default()
 	}
 	if o.Destinations == nil {
-		c := webhook.NewClient(webhook.Options{Egress: o.Egress, Redact: o.Redact, Proxy: o.Proxy, ProxyNames: o.ProxyNames, UserAgent: o.Software})
+		c := webhook.NewClient(webhook.Options{Egress: o.Egress, Redact: o.Redact, Proxy: o.Proxy, ProxyNames: o.ProxyNames,
+			UserAgent: o.Software})
 		o.Destinations = attempt.Destinations{"http": c, "https": c}
 	}
 	d := &Dispatcher{o: o, boot: ids.New("", time.Now()), log: o.Log, view: o.View, destinations: o.Destinations,
@@ -150,9 +151,11 @@ func New(ctx context.Context, o Options) (*Dispatcher, error) {
 
 func (d *Dispatcher) openLoops(ctx context.Context, js jetstream.JetStream) error {
 	for p := range d.o.Partitions {
-		for _, c := range [][2]string{{streams.Deliveries, streams.DispatchConsumer(p)}, {streams.Retry, streams.RetryConsumer(p)}} {
+		for _, c := range [][2]string{{streams.Deliveries, streams.DispatchConsumer(p)},
+			{streams.Retry, streams.RetryConsumer(p)}} {
 			loop, err := stage.OpenLoop(ctx, stage.LoopOptions{JS: js, Stream: c[0], Consumer: c[1], Handle: d.Deliver,
-				Lane: laneOf, Open: d.slots.open, Now: d.o.Now, Concurrency: d.o.Concurrency, DrainTimeout: d.o.DrainTimeout, Log: d.log, Metrics: d.o.Metrics})
+				Lane: laneOf, Open: d.slots.open, Now: d.o.Now, Concurrency: d.o.Concurrency, DrainTimeout: d.o.DrainTimeout,
+				Log: d.log, Metrics: d.o.Metrics})
 			if errors.Is(err, jetstream.ErrConsumerNotFound) {
 				return fmt.Errorf("%w --partitions %d", err, d.o.Partitions)
 			}
@@ -225,7 +228,8 @@ func CheckKeys(view *registry.View, keys *sealed.Keyring) error {
 	if failed == 0 {
 		return nil
 	}
-	return fmt.Errorf("the secrets of %s do not open, what is owed there waits; one of them: %w", text.Count(failed, "endpoint", "endpoints"), first)
+	return fmt.Errorf("the secrets of %s do not open, what is owed there waits; one of them: %w",
+		text.Count(failed, "endpoint", "endpoints"), first)
 }
 
 // InHand counts the messages that are being handled.

@@ -16,7 +16,8 @@ import (
 
 // conclude stores what the decision asks for. It may be done twice: every
 // message it publishes has an id that follows from the decision.
-func (d *Dispatcher) conclude(ctx context.Context, delivery delivery.Delivery, endpoint *registry.Endpoint, number int, decision Decision) (stage.Settlement, error) {
+func (d *Dispatcher) conclude(ctx context.Context, delivery delivery.Delivery, endpoint *registry.Endpoint, number int,
+	decision Decision) (stage.Settlement, error) {
 	delivery.Attempts, delivery.Turn, delivery.TurnOf = number, time.Time{}, 0
 	switch decision.Verdict {
 	case outcome.VerdictDelivered:
@@ -45,17 +46,22 @@ func (d *Dispatcher) later(ctx context.Context, delivery delivery.Delivery, endp
 	if !errors.Is(err, stage.ErrPermanent) {
 		return err
 	}
-	d.log.Error().Err(err).Str("event_id", delivery.EventID).Str("endpoint_id", delivery.EndpointID).Msg("delivery.not_storable")
+	d.log.Error().Err(err).Str("event_id", delivery.EventID).Str("endpoint_id",
+		delivery.EndpointID).Msg("delivery.not_storable")
 	return d.deadLetter(ctx, delivery, endpoint, notStorable(err))
 }
 
 // deadLetter puts on record that the delivery ended unfulfilled, and asks for
 // people to be told.
-func (d *Dispatcher) deadLetter(ctx context.Context, delivery delivery.Delivery, endpoint *registry.Endpoint, decision Decision) error {
+func (d *Dispatcher) deadLetter(ctx context.Context, delivery delivery.Delivery, endpoint *registry.Endpoint,
+	decision Decision) error {
 	r := record.Record{
-		ID: record.EndID(record.DeliveryDeadLetter, delivery.EventID, delivery.EndpointID, delivery.Replay), Kind: record.DeliveryDeadLetter,
-		At: time.Now(), Tenant: delivery.Tenant, EventID: delivery.EventID, EndpointID: delivery.EndpointID, EventType: delivery.Type,
-		ReplayID: delivery.Replay, DeliverBy: delivery.DeliverBy, Reason: string(decision.Reason), Detail: decision.Why, Attempts: delivery.Attempts,
+		ID:   record.EndID(record.DeliveryDeadLetter, delivery.EventID, delivery.EndpointID, delivery.Replay),
+		Kind: record.DeliveryDeadLetter,
+		At:   time.Now(), Tenant: delivery.Tenant, EventID: delivery.EventID, EndpointID: delivery.EndpointID,
+		EventType: delivery.Type,
+		ReplayID:  delivery.Replay, DeliverBy: delivery.DeliverBy, Reason: string(decision.Reason), Detail: decision.Why,
+		Attempts:   delivery.Attempts,
 		Dispatcher: d.o.Name, Software: d.o.Software,
 	}
 	if endpoint != nil {
@@ -75,7 +81,8 @@ func (d *Dispatcher) deadLetter(ctx context.Context, delivery delivery.Delivery,
 		return err
 	}
 	d.metrics.deadLetters.WithLabelValues(r.Reason).Inc()
-	d.log.Warn().Str("tenant", r.Tenant).Str("event_id", r.EventID).Str("event_type", r.EventType).Str("endpoint_id", r.EndpointID).
+	d.log.Warn().Str("tenant", r.Tenant).Str("event_id", r.EventID).Str("event_type", r.EventType).Str("endpoint_id",
+		r.EndpointID).
 		Str("reason", r.Reason).Str("detail", r.Detail).Int("attempts", r.Attempts).Msg("delivery.dead_lettered")
 	return nil
 }

@@ -120,7 +120,8 @@ func (d *Dispatcher) noteFault(delivery delivery.Delivery, endpoint *registry.En
 	case res.Fault:
 		d.faults.failed(endpoint, strings.TrimPrefix(res.Err, attempt.NeverSent))
 		d.metrics.faults.Inc()
-		d.log.Error().Str("event_id", delivery.EventID).Str("endpoint_id", endpoint.ID).Str("error", res.Err).Msg("attempt.not_made")
+		d.log.Error().Str("event_id", delivery.EventID).Str("endpoint_id", endpoint.ID).Str("error",
+			res.Err).Msg("attempt.not_made")
 	case res.Outcome != outcome.NotSent && res.Outcome != outcome.Interrupted:
 		d.faults.made(endpoint)
 	}

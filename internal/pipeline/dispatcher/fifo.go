@@ -55,7 +55,8 @@ func (h fifoHeads) resume(ctx context.Context, delivery delivery.Delivery) (deli
 	if err := json.Unmarshal(entry.Value(), &at); err != nil {
 		return delivery, fmt.Errorf("head of %s: %w", delivery.EndpointID, err)
 	}
-	if at.Event == delivery.EventID && at.Replay == delivery.Replay && at.OwedAt.Equal(delivery.OwedAt) && at.Attempts > delivery.Attempts {
+	if at.Event == delivery.EventID && at.Replay == delivery.Replay && at.OwedAt.Equal(delivery.OwedAt) &&
+		at.Attempts > delivery.Attempts {
 		delivery.Attempts, delivery.Spent, delivery.Responded, delivery.Due = at.Attempts, at.Spent, at.Responded, at.Due
 		delivery.LastAttempt, delivery.Repeated, delivery.Wait = at.LastAttempt, at.Repeated, at.Wait
 	}
@@ -63,7 +64,8 @@ func (h fifoHeads) resume(ctx context.Context, delivery delivery.Delivery) (deli
 }
 
 func (h fifoHeads) store(ctx context.Context, delivery delivery.Delivery) error {
-	b, err := json.Marshal(head{delivery.EventID, delivery.Replay, delivery.OwedAt, delivery.Attempts, delivery.Spent, delivery.Responded, delivery.Due, delivery.Wait, delivery.LastAttempt,
+	b, err := json.Marshal(head{delivery.EventID, delivery.Replay, delivery.OwedAt, delivery.Attempts, delivery.Spent,
+		delivery.Responded, delivery.Due, delivery.Wait, delivery.LastAttempt,
 		delivery.Repeated})
 	if err != nil {
 		return err
@@ -79,8 +81,9 @@ func (h fifoHeads) store(ctx context.Context, delivery delivery.Delivery) error 
 func (d *Dispatcher) fifoConsumer(endpoint string) jetstream.ConsumerConfig {
 	name := streams.FifoConsumer(endpoint)
 	return jetstream.ConsumerConfig{Durable: name, Name: name, Description: "Deliveries of one endpoint, in order",
-		FilterSubject: streams.FifoSubject(endpoint), AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverAllPolicy,
-		AckWait: fifoAckWait, MaxDeliver: -1, MaxAckPending: 1, InactiveThreshold: fifoInactive}
+		FilterSubject: streams.FifoSubject(endpoint), AckPolicy: jetstream.AckExplicitPolicy,
+		DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckWait:       fifoAckWait, MaxDeliver: -1, MaxAckPending: 1, InactiveThreshold: fifoInactive}
 }
 
 const (
@@ -140,6 +143,7 @@ func (d *Dispatcher) fifoLoop(ctx context.Context, endpoint string) (*stage.Loop
 	if _, err := d.js.CreateOrUpdateConsumer(ctx, streams.Deliveries, d.fifoConsumer(endpoint)); err != nil {
 		return nil, fmt.Errorf("consumer of %s: %w", endpoint, err)
 	}
-	return stage.NewLoop(stage.LoopOptions{JS: d.js, Stream: streams.Deliveries, Consumer: streams.FifoConsumer(endpoint), Handle: d.Deliver,
+	return stage.NewLoop(stage.LoopOptions{JS: d.js, Stream: streams.Deliveries, Consumer: streams.FifoConsumer(endpoint),
+		Handle:      d.Deliver,
 		Concurrency: 1, Now: d.o.Now, AckWait: fifoAckWait, DrainTimeout: d.o.DrainTimeout, Log: d.log})
 }

@@ -26,10 +26,12 @@ func TestAnAttemptThatTookTooLongToClaimMakesNoRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Dispatcher{destinations: attempt.Destinations{"http": webhook.NewClient(webhook.Options{Egress: allow})}, clock: stage.NewClock(nil, "", nil, zerolog.Nop())}
+	d := &Dispatcher{destinations: attempt.Destinations{"http": webhook.NewClient(webhook.Options{Egress: allow})},
+		clock: stage.NewClock(nil, "", nil, zerolog.Nop())}
 	r := attempt.Request{URL: server.URL, Body: []byte("{}"), Timeout: 10 * time.Second}
 	late := d.try(t.Context(), claim{began: time.Now().Add(-claimBound - time.Millisecond)}, r)
-	if late.Outcome != outcome.NotSent || late.Class != outcome.ClassRetryable || late.StartedAt.IsZero() || requests.Load() != 0 {
+	if late.Outcome != outcome.NotSent || late.Class != outcome.ClassRetryable || late.StartedAt.IsZero() ||
+		requests.Load() != 0 {
 		t.Errorf("got %+v after %d requests", late, requests.Load())
 	}
 	if made := d.try(t.Context(), claim{began: time.Now()}, r); made.Outcome != outcome.Delivered || requests.Load() != 1 {

@@ -33,7 +33,8 @@ type metrics struct {
 
 // longBuckets reach from milliseconds to beyond the 33 hours of the standard schedule.
 func longBuckets() []float64 {
-	return []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 36 * 3600}
+	return []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600,
+		36 * 3600}
 }
 
 func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness, policy *redact.Redactor) *metrics {
@@ -46,22 +47,27 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness, 
 			Help:    "From when an attempt was due to when it started: for the first attempt from when the event was stored.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 20)}, []string{"attempt"}),
 		delivered: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "waybill_delivery_duration_seconds",
-			Help: "From when the event was stored, or its replay asked for, to when the receiver had accepted it.", Buckets: longBuckets()}),
+			Help:    "From when the event was stored, or its replay asked for, to when the receiver had accepted it.",
+			Buckets: longBuckets()}),
 		budgetLeft: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "waybill_deadline_left_ratio",
-			Help:    "Share of the time to the deadline that was left when the receiver had accepted: 1 at once, 0 at the deadline or past it. Deliveries without a deadline are not counted.",
+			Help: "Share of the time to the deadline that was left when the receiver had accepted: 1 at once, 0 at the " +
+				"deadline or past it. Deliveries without a deadline are not counted.",
 			Buckets: []float64{0, .05, .1, .2, .3, .4, .5, .6, .7, .8, .9, .95, .99}}),
 		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_dead_letters_total",
 			Help: "Deliveries that ended unfulfilled, by reason."}, []string{"reason"}),
 		deferred: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_deliveries_moved_aside_total",
-			Help: "Times that a delivery was moved aside because its endpoint could not be called, by why: cap, rate, breaker, key or fault."}, []string{"why"}),
+			Help: "Times that a delivery was moved aside because its endpoint could not be called, by why: cap, rate, " +
+				"breaker, key or fault."}, []string{"why"}),
 		breakers: prometheus.NewGauge(prometheus.GaugeOpts{Name: "waybill_breakers_open",
 			Help: "Endpoints that keep failing, so that this dispatcher sends them probes only. The log says which."}),
 		redactions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_redactions_total",
-			Help: "Pieces of receivers' answers that were kept off the record, by kind: see docs/redaction.md."}, []string{"kind"}),
+			Help: "Pieces of receivers' answers that were kept off the record, by kind: see docs/redaction.md."},
+			[]string{"kind"}),
 		locked: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_waiting_for_key_total",
 			Help: "Times that a delivery was put off because its endpoint's secrets cannot be opened with the keys at hand."}),
 		faults: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_requests_not_made_total",
-			Help: "Attempts for which no request could be made for a reason on this side, not the receiver's. The log says which: attempt.not_made."}),
+			Help: "Attempts for which no request could be made for a reason on this side, not the receiver's. The log says " +
+				"which: attempt.not_made."}),
 	}
 	for _, r := range outcome.DeadLetters() {
 		m.deadLetters.WithLabelValues(string(r)) // from 0: the first one counts as an increase
@@ -78,7 +84,8 @@ func newMetrics(reg prometheus.Registerer, inFlight func() int, late *lateness, 
 	for _, which := range []string{"first", "later"} {
 		m.queueDelay.WithLabelValues(which)
 	}
-	reg.MustRegister(m.attempts, m.duration, m.queueDelay, m.delivered, m.budgetLeft, m.deadLetters, m.deferred, m.breakers, m.locked, m.faults, m.redactions, late,
+	reg.MustRegister(m.attempts, m.duration, m.queueDelay, m.delivered, m.budgetLeft, m.deadLetters, m.deferred,
+		m.breakers, m.locked, m.faults, m.redactions, late,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_attempts_in_flight", Help: "Requests under way."},
 			func() float64 { return float64(inFlight()) }))
 	return m
@@ -133,7 +140,8 @@ type lateness struct {
 func newLateness(partitions int, now func() time.Time) *lateness {
 	return &lateness{partitions: partitions, now: now, due: map[*delivery.Delivery]time.Time{},
 		desc: prometheus.NewDesc("waybill_oldest_due_seconds",
-			"How long ago the most overdue delivery that this process has in hand was due, by partition; 0 when none is.", []string{"partition"}, nil)}
+			"How long ago the most overdue delivery that this process has in hand was due, by partition; 0 when none is.",
+			[]string{"partition"}, nil)}
 }
 
 func (l *lateness) hold(delivery *delivery.Delivery) {

@@ -106,7 +106,8 @@ func TestNoTurnIsWastedWhileTasksWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		bucket := &sharedRow{}
-		turns := taken(t, []*rates{newRates(bucket, time.Now), newRates(bucket, time.Now), newRates(bucket, time.Now)}, 1000, limited(100, 1), time.Time{})
+		turns := taken(t, []*rates{newRates(bucket, time.Now), newRates(bucket, time.Now), newRates(bucket, time.Now)}, 1000,
+			limited(100, 1), time.Time{})
 		evenly(t, turns, 10*time.Millisecond)
 		if last := turns[len(turns)-1].Sub(began); len(turns) != 1000 || last > 10*time.Second {
 			t.Errorf("%d turns, the last after %s; want 1000 in 10 s", len(turns), last)
@@ -202,7 +203,8 @@ func TestTurnsFromBeforeTheClockWasSetBackAreNotWaitedFor(t *testing.T) {
 			if at, ok := lived.use("ep_1", per, given[0], now()); ok {
 				t.Errorf("%s: a turn from before is used at %s", name, at)
 			}
-			for who, r := range map[string]*rates{"one that lived through it": lived, "one that started after it": newRates(bucket, now)} {
+			for who, r := range map[string]*rates{"one that lived through it": lived,
+				"one that started after it": newRates(bucket, now)} {
 				turns := taken(t, []*rates{r}, 1, limited(per, 1), time.Time{})
 				if len(turns) == 0 {
 					continue // the other one took the only turn within the horizon

@@ -13,19 +13,23 @@ import (
 
 // attemptRecord is the record of one attempt: everything there is to know of it,
 // but no payload and no secret.
-func (d *Dispatcher) attemptRecord(delivery delivery.Delivery, t terms, number int, mine claim, what sent, res attempt.Result, decision Decision) record.Record {
+func (d *Dispatcher) attemptRecord(delivery delivery.Delivery, t terms, number int, mine claim, what sent,
+	res attempt.Result, decision Decision) record.Record {
 	endpoint := t.endpoint
 	r := record.Record{
-		ID: mine.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: delivery.Tenant, EventID: delivery.EventID, EndpointID: delivery.EndpointID,
-		EventType: delivery.Type, DeliverBy: delivery.DeliverBy, Attempt: number, ReplayID: delivery.Replay,
-		StartedAt: res.StartedAt.UTC(), AuthUS: res.Auth.Microseconds(), ResolveUS: res.Resolve.Microseconds(), ConnectUS: res.Connect.Microseconds(),
-		TLSUS: res.TLS.Microseconds(), FirstByteUS: res.FirstByte.Microseconds(), DurationUS: res.Total.Microseconds(),
+		ID: mine.AttemptID, Kind: record.Attempt, At: time.Now(), Tenant: delivery.Tenant, EventID: delivery.EventID,
+		EndpointID: delivery.EndpointID,
+		EventType:  delivery.Type, DeliverBy: delivery.DeliverBy, Attempt: number, ReplayID: delivery.Replay,
+		StartedAt: res.StartedAt.UTC(), AuthUS: res.Auth.Microseconds(), ResolveUS: res.Resolve.Microseconds(),
+		ConnectUS: res.Connect.Microseconds(),
+		TLSUS:     res.TLS.Microseconds(), FirstByteUS: res.FirstByte.Microseconds(), DurationUS: res.Total.Microseconds(),
 		Status: res.Status, Outcome: string(res.Outcome), Class: string(res.Class), Error: res.Err,
 		URL: endpoint.SafeURL(), EndpointRevision: endpoint.Revision, RemoteAddr: res.RemoteAddr, Reused: res.Reused,
 		HTTPVersion: res.HTTPVersion, TLSVersion: res.TLSVersion, PeerFingerprint: res.PeerFingerprint,
 		PayloadDigest: envelope.DigestHex(what.body), PayloadBytes: len(what.body), SignatureScheme: string(endpoint.Scheme),
 		SignedAt: what.signed.UTC().Truncate(time.Second), ResponseHeaders: res.ResponseHeaders, ResponseExcerpt: res.Excerpt,
-		ResponseBytes: res.ResponseBytes, ResponseTruncated: res.Truncated, Redactions: res.Redacted.Total(), Redacted: res.Redacted,
+		ResponseBytes: res.ResponseBytes, ResponseTruncated: res.Truncated, Redactions: res.Redacted.Total(),
+		Redacted:   res.Redacted,
 		Dispatcher: d.o.Name, Software: d.o.Software,
 	}
 	for _, k := range what.keys {
@@ -55,7 +59,8 @@ func setDecision(r *record.Record, d Decision) {
 }
 
 func decisionOf(r record.Record) Decision {
-	return Decision{Verdict: outcome.Verdict(r.Decision), RetryAt: r.NextAttemptAt, Reason: outcome.Reason(r.Reason), Why: r.Detail,
+	return Decision{Verdict: outcome.Verdict(r.Decision), RetryAt: r.NextAttemptAt, Reason: outcome.Reason(r.Reason),
+		Why:             r.Detail,
 		DisableEndpoint: outcome.Reason(r.Reason) == outcome.ReasonEndpointGone, Repeat: r.Detail == whyRepeat}
 }
 
@@ -68,11 +73,14 @@ func spentBy(r record.Record) int {
 }
 
 // observe writes the one line and the metrics of an attempt.
-func (d *Dispatcher) observe(delivery delivery.Delivery, endpoint *registry.Endpoint, r *record.Record, res attempt.Result) {
+func (d *Dispatcher) observe(delivery delivery.Delivery, endpoint *registry.Endpoint, r *record.Record,
+	res attempt.Result) {
 	d.metrics.attempted(delivery, r, d.clock)
-	e := d.log.Info().Str("attempt_id", r.ID).Str("tenant", r.Tenant).Str("event_id", r.EventID).Str("event_type", r.EventType).
+	e := d.log.Info().Str("attempt_id", r.ID).Str("tenant", r.Tenant).Str("event_id", r.EventID).Str("event_type",
+		r.EventType).
 		Str("endpoint_id", r.EndpointID).Uint64("endpoint_revision", endpoint.Revision).Int("attempt", r.Attempt).
-		Time("started_at", r.StartedAt).Int64("queued_us", r.StartedAt.Add(d.clock.Offset()).Sub(dueOf(delivery)).Microseconds()).
+		Time("started_at", r.StartedAt).Int64("queued_us",
+		r.StartedAt.Add(d.clock.Offset()).Sub(dueOf(delivery)).Microseconds()).
 		Int64("duration_us", r.DurationUS).Int("status", r.Status).Str("outcome", r.Outcome).Str("class", r.Class).
 		Str("decision", r.Decision).Str("url", r.URL).Str("remote_addr", r.RemoteAddr).Str("payload_digest", r.PayloadDigest).
 		Int("payload_bytes", r.PayloadBytes)

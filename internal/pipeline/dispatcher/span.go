@@ -22,9 +22,11 @@ func (d *Dispatcher) span(delivery delivery.Delivery, endpoint *registry.Endpoin
 	if d.o.Tracer == nil {
 		return nil
 	}
-	return d.o.Tracer.Start("attempt", tracing.Client, tracing.Context{Parent: delivery.Traceparent, State: delivery.Tracestate}, tracing.Context{Parent: delivery.LastAttempt}).
+	return d.o.Tracer.Start("attempt", tracing.Client, tracing.Context{Parent: delivery.Traceparent,
+		State: delivery.Tracestate}, tracing.Context{Parent: delivery.LastAttempt}).
 		Text("http.request.method", "POST").Text("url.full", endpoint.SafeURL()).Text("waybill.tenant", delivery.Tenant).
-		Text("waybill.event_id", delivery.EventID).Text("waybill.event_type", delivery.Type).Text("waybill.endpoint_id", delivery.EndpointID).
+		Text("waybill.event_id", delivery.EventID).Text("waybill.event_type", delivery.Type).Text("waybill.endpoint_id",
+		delivery.EndpointID).
 		Text("waybill.attempt_id", c.AttemptID).Number("waybill.attempt", number).Text("waybill.replay_id", delivery.Replay)
 }
 

@@ -70,6 +70,8 @@ func sparedUntil(b Budget, timeout time.Duration) time.Time {
 // budgetOf is what the delivery may spend now: a change of the endpoint's policy
 // or event type's policy takes effect at the next attempt.
 func budgetOf(delivery delivery.Delivery, endpoint *registry.Endpoint, rules []*registry.EventType) Budget {
-	policy, _ := registry.ResolvePolicy(registry.Question{Type: delivery.Type, DeliverBy: delivery.DeliverBy, OwedAt: delivery.OwedAt, Endpoint: endpoint, Rules: rules})
-	return Budget{Policy: policy, FirstAt: delivery.OwedAt, DeliverBy: delivery.DeliverBy, EverResponded: delivery.Responded}
+	policy, _ := registry.ResolvePolicy(registry.Question{Type: delivery.Type, DeliverBy: delivery.DeliverBy,
+		OwedAt: delivery.OwedAt, Endpoint: endpoint, Rules: rules})
+	return Budget{Policy: policy, FirstAt: delivery.OwedAt, DeliverBy: delivery.DeliverBy,
+		EverResponded: delivery.Responded}
 }

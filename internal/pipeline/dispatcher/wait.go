@@ -73,7 +73,8 @@ func (d *Dispatcher) waitFor(m stage.Message, delivery delivery.Delivery) time.D
 	if delay == 0 {
 		delay = delivery.Due.Sub(m.StoredAt) + waitSlack
 	}
-	key := fmt.Sprintf("%s/%s/%s/%d/%d", delivery.EventID, delivery.EndpointID, delivery.Replay, delivery.Attempts, delivery.Due.UnixNano())
+	key := fmt.Sprintf("%s/%s/%s/%d/%d", delivery.EventID, delivery.EndpointID, delivery.Replay, delivery.Attempts,
+		delivery.Due.UnixNano())
 	return d.waits.left(key, delivery.Due, d.clock.Now(), delay)
 }
 

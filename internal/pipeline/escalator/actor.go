@@ -55,7 +55,8 @@ type actor struct {
 }
 
 func newActor(s *session, g *group, doc *escalation.Incident, revision uint64) *actor {
-	return &actor{s: s, group: g, id: doc.ID, doc: doc, revision: revision, inLane: map[string]bool{}, known: map[uint64]struct{}{}, wake: make(chan struct{}, 1),
+	return &actor{s: s, group: g, id: doc.ID, doc: doc, revision: revision, inLane: map[string]bool{},
+		known: map[uint64]struct{}{}, wake: make(chan struct{}, 1),
 		results: make(chan tried, 2*laneWidth), stored: make(chan struct{}), gone: make(chan struct{})}
 }
 
@@ -209,7 +210,8 @@ func (a *actor) pending() escalation.Pending {
 // between are the members after one revision up to another.
 func (a *actor) between(from, to uint64) []member {
 	at := func(rev uint64) int {
-		n, _ := slices.BinarySearchFunc(a.members, rev+1, func(m member, rev uint64) int { return cmp.Compare(m.revision, rev) })
+		n, _ := slices.BinarySearchFunc(a.members, rev+1,
+			func(m member, rev uint64) int { return cmp.Compare(m.revision, rev) })
 		return n
 	}
 	return a.members[at(from):max(at(from), at(to))]
@@ -237,7 +239,8 @@ func (a *actor) apply(plan escalation.Plan, now time.Time, last uint64) {
 			r.Step = st.Step
 		}
 		from := a.coveredFrom(st, r, last)
-		r.Active, r.Message, r.From, r.To, r.StartedAt, r.Tries, r.TryAt = true, a.doc.Messages, from, last, now.UTC(), 0, now.UTC()
+		r.Active, r.Message, r.From, r.To, r.StartedAt, r.Tries, r.TryAt = true, a.doc.Messages, from, last, now.UTC(), 0,
+			now.UTC()
 	}
 	if len(starts) > 0 || plan.Steps != a.doc.Steps {
 		a.doc.Steps, a.dirty = plan.Steps, true
@@ -280,7 +283,8 @@ func (a *actor) job(name string, r *escalation.Reach, now time.Time) *job {
 	if len(covered) == 0 {
 		covered = []member{{a.doc.FirstRevision, a.doc.First}}
 	}
-	j := &job{a: a, channel: name, number: r.Message, try: r.Tries + 1, step: r.Step, to: r.To, members: covered, tellBy: covered[0].TellBy(),
+	j := &job{a: a, channel: name, number: r.Message, try: r.Tries + 1, step: r.Step, to: r.To, members: covered,
+		tellBy: covered[0].TellBy(),
 		policy: a.doc.Policy.Name, action: channel.Trigger, first: r.To > a.doc.Told(), again: r.From < r.Told}
 	problems := make([]escalation.Problem, len(covered))
 	for i, m := range covered {
@@ -340,7 +344,8 @@ func (a *actor) takeAck() *acknowledgement {
 
 // adopt makes the acknowledgement part of the incident: nobody else is told.
 func (a *actor) adopt(k acknowledgement) {
-	a.doc.State, a.doc.AckedBy, a.doc.AckedAt, a.doc.AckNote = escalation.Acknowledged, k.doc.AckedBy, k.doc.AckedAt, k.doc.AckNote
+	a.doc.State, a.doc.AckedBy, a.doc.AckedAt, a.doc.AckNote = escalation.Acknowledged, k.doc.AckedBy, k.doc.AckedAt,
+		k.doc.AckNote
 	a.doc.EndedAt, a.dirty = k.doc.AckedAt, true
 	a.doc.AckRevision = k.revision
 	a.revision = max(a.revision, k.revision)

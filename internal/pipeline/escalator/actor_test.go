@@ -12,7 +12,8 @@ import (
 
 func TestWhatJoinsOutOfOrderIsCountedAndToldOnce(t *testing.T) {
 	problem := func(revision uint64) member {
-		tr := escalation.Problem{Kind: record.DeliveryDeadLetter, Tenant: "default", EventID: fmt.Sprint(revision), EndpointID: "ep_1", Reason: "attempts_exhausted"}
+		tr := escalation.Problem{Kind: record.DeliveryDeadLetter, Tenant: "default", EventID: fmt.Sprint(revision),
+			EndpointID: "ep_1", Reason: "attempts_exhausted"}
 		tr.ID = record.EndID(tr.Kind, tr.EventID, tr.EndpointID, "")
 		return member{revision, tr}
 	}

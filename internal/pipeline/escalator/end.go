@@ -54,9 +54,11 @@ func (a *actor) endAcknowledged(ctx context.Context) error {
 			}
 			continue
 		}
-		r := record.Record{ID: record.AckedID(a.id + "/" + m.ID), Kind: record.EscalationAcked, At: a.doc.AckedAt, Tenant: m.Tenant,
+		r := record.Record{ID: record.AckedID(a.id + "/" + m.ID), Kind: record.EscalationAcked, At: a.doc.AckedAt,
+			Tenant:  m.Tenant,
 			EventID: m.EventID, EndpointID: m.EndpointID, EventType: m.EventType, ReplayID: m.ReplayID, DeliverBy: m.DeliverBy,
-			Reason: m.Reason, Actor: a.doc.AckedBy, Detail: a.doc.AckNote, IncidentID: a.id, EscalationPolicy: a.doc.Policy.Name, Software: a.s.o.Software}
+			Reason: m.Reason, Actor: a.doc.AckedBy, Detail: a.doc.AckNote, IncidentID: a.id, EscalationPolicy: a.doc.Policy.Name,
+			Software: a.s.o.Software}
 		msg, err := r.Message()
 		if err != nil {
 			return err
@@ -66,7 +68,8 @@ func (a *actor) endAcknowledged(ctx context.Context) error {
 	if err := a.store(ctx, msgs); err != nil {
 		return err
 	}
-	a.s.log.Info().Str("incident_id", a.id).Str("tenant", a.doc.Tenant).Str("actor", a.doc.AckedBy).Int("dead_letters", len(msgs)).Msg("incident.acknowledged")
+	a.s.log.Info().Str("incident_id", a.id).Str("tenant", a.doc.Tenant).Str("actor", a.doc.AckedBy).Int("dead_letters",
+		len(msgs)).Msg("incident.acknowledged")
 	for name, r := range a.doc.Reach {
 		c, ok := a.s.channels.Get(name)
 		r.Resolved = !ok || !c.Resolves() || r.Told == 0
@@ -79,9 +82,12 @@ func (a *actor) endExpired(ctx context.Context) error {
 	untold := a.between(a.doc.Told(), a.doc.Seen)
 	var msgs []*nats.Msg
 	for _, m := range untold {
-		r := record.Record{ID: record.EscalationID(a.id, "", 0, m.ID), Kind: record.Escalation, At: a.doc.EndedAt, Tenant: m.Tenant,
-			EventID: m.EventID, EndpointID: m.EndpointID, EventType: m.EventType, ReplayID: m.ReplayID, DeliverBy: m.DeliverBy, Reason: m.Reason,
-			Action: "expire", Outcome: string(outcome.Expired), Class: string(outcome.ClassTerminal), Error: "nobody could be told before the incident's longest time was over",
+		r := record.Record{ID: record.EscalationID(a.id, "", 0, m.ID), Kind: record.Escalation, At: a.doc.EndedAt,
+			Tenant:  m.Tenant,
+			EventID: m.EventID, EndpointID: m.EndpointID, EventType: m.EventType, ReplayID: m.ReplayID, DeliverBy: m.DeliverBy,
+			Reason: m.Reason,
+			Action: "expire", Outcome: string(outcome.Expired), Class: string(outcome.ClassTerminal),
+			Error:      "nobody could be told before the incident's longest time was over",
 			IncidentID: a.id, EscalationPolicy: a.doc.Policy.Name, Dispatcher: a.s.o.Name, Software: a.s.o.Software}
 		msg, err := r.Message()
 		if err != nil {
@@ -92,7 +98,8 @@ func (a *actor) endExpired(ctx context.Context) error {
 	if err := a.store(ctx, msgs); err != nil {
 		return err
 	}
-	a.s.log.Error().Str("incident_id", a.id).Str("tenant", a.doc.Tenant).Int("dead_letters", a.doc.Count).Int("untold", len(untold)).
+	a.s.log.Error().Str("incident_id", a.id).Str("tenant", a.doc.Tenant).Int("dead_letters", a.doc.Count).Int("untold",
+		len(untold)).
 		Dur("max_duration", a.doc.Policy.MaxDuration).Msg("incident.expired: nobody acknowledged")
 	return nil
 }
@@ -128,8 +135,9 @@ func (a *actor) resolveDue(now time.Time) (at time.Time, left bool) {
 		a.inLane[name] = true
 		m := escalation.Resolution(a.doc, a.s.o.Source, a.s.o.Link(a.id), now)
 		m.Try = r.Tries + 1
-		a.s.lanes.submit(&job{a: a, channel: name, try: m.Try, step: r.Step, members: []member{{a.doc.FirstRevision, a.doc.First}},
-			tellBy: a.doc.AckedAt.Add(resolveWithin), policy: a.doc.Policy.Name, action: channel.Resolve, message: m})
+		a.s.lanes.submit(&job{a: a, channel: name, try: m.Try, step: r.Step,
+			members: []member{{a.doc.FirstRevision, a.doc.First}},
+			tellBy:  a.doc.AckedAt.Add(resolveWithin), policy: a.doc.Policy.Name, action: channel.Resolve, message: m})
 	}
 	return at, left
 }

@@ -95,7 +95,8 @@ func New(ctx context.Context, o Options) (*Escalator, error) {
 		return nil, fmt.Errorf("escalator: %w", err)
 	}
 	e := &Escalator{o: o, log: o.Log, js: js, metrics: newMetrics(o.Metrics),
-		channels: revision.NewView(js, channel.Registry(), o.Log), policies: revision.NewView(js, escalation.Policies(), o.Log)}
+		channels: revision.NewView(js, channel.Registry(), o.Log),
+		policies: revision.NewView(js, escalation.Policies(), o.Log)}
 	if e.kv, err = js.KeyValue(ctx, streams.IncidentsBucket); err != nil {
 		return nil, fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.IncidentsBucket, err)
 	}
@@ -146,7 +147,8 @@ func (e *Escalator) lead(ctx context.Context) error {
 		}
 	}
 	if len(e.policies.All()) == 0 {
-		e.log.Warn().Msg("escalation.no_policy: dead letters reach no person, only this log; make a channel and an escalation policy: waybill channel create, waybill escalation-policy create")
+		e.log.Warn().Msg("escalation.no_policy: dead letters reach no person, only this log; make a channel and an " +
+			"escalation policy: waybill channel create, waybill escalation-policy create")
 	}
 	for ctx.Err() == nil {
 		if err := e.hold(ctx); err != nil && ctx.Err() == nil {
@@ -178,14 +180,18 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
-		leading: prometheus.NewGauge(prometheus.GaugeOpts{Name: "waybill_escalator_leading", Help: "1 while this escalator tells people, 0 while it stands by."}),
-		open:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "waybill_incidents_open", Help: "Incidents that nobody has acknowledged."}),
+		leading: prometheus.NewGauge(prometheus.GaugeOpts{Name: "waybill_escalator_leading",
+			Help: "1 while this escalator tells people, 0 while it stands by."}),
+		open: prometheus.NewGauge(prometheus.GaugeOpts{Name: "waybill_incidents_open",
+			Help: "Incidents that nobody has acknowledged."}),
 		tries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_escalations_total",
 			Help: "Tries to tell people, by kind of channel and outcome."}, []string{"kind", "outcome"}),
 		untold: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_escalations_untold_total",
-			Help: "Dead letters and rejected events of which no person could be told in time, or nobody is to be told. Alert on it."}),
+			Help: "Dead letters and rejected events of which no person could be told in time, or nobody is to be told. Alert " +
+				"on it."}),
 		told: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "waybill_escalation_seconds",
-			Help: "From the dead letter to the first channel that took the message.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 16)}),
+			Help:    "From the dead letter to the first channel that took the message.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 2, 16)}),
 	}
 	reg.MustRegister(m.leading, m.open, m.tries, m.untold, m.told)
 	for _, k := range channel.Kinds() { // so that the first one is an increase

@@ -33,8 +33,10 @@ func TestADeadLetterReachesAPersonBeforeItsDeadlineAndIsOnRecord(t *testing.T) {
 		t.Errorf("told at %s of %+v; promised by %s", got.at, got.data, d.DeliverBy)
 	}
 	rec := b.ledger.WaitFor(t, 1, told)[0]
-	if rec.EventID != d.EventID || rec.EndpointID != d.EndpointID || rec.Channel != "oncall" || rec.ChannelKind != "webhook" || rec.Status != 204 ||
-		rec.Step != 1 || rec.Attempt != 1 || rec.IncidentID != got.data.Incident || rec.MessageID != got.id || !rec.At.Before(d.DeliverBy) ||
+	if rec.EventID != d.EventID || rec.EndpointID != d.EndpointID || rec.Channel != "oncall" ||
+		rec.ChannelKind != "webhook" || rec.Status != 204 ||
+		rec.Step != 1 || rec.Attempt != 1 || rec.IncidentID != got.data.Incident || rec.MessageID != got.id ||
+		!rec.At.Before(d.DeliverBy) ||
 		rec.URL != r.URL || rec.EscalationPolicy != "all" || rec.Action != "trigger" {
 		t.Errorf("on record: %+v", rec)
 	}
@@ -138,7 +140,8 @@ func TestAChannelThatHangsDelaysNoOtherAndTheNextStepIsBroughtForward(t *testing
 	b.hook("hanging", hanging)
 	b.hook("healthy", healthy)
 	b.hook("fallback", fallback)
-	b.policy(func(p *escalation.Policy) { p.Name, p.Tenants = "slow", []string{"slow"} }, step(0, "hanging"), step(time.Hour, "fallback"))
+	b.policy(func(p *escalation.Policy) { p.Name, p.Tenants = "slow", []string{"slow"} }, step(0, "hanging"),
+		step(time.Hour, "fallback"))
 	b.policy(func(p *escalation.Policy) { p.Name, p.Tenants = "quick", []string{"quick"} }, step(0, "healthy"))
 	b.escalator()
 	var slow []escalation.Problem
@@ -152,7 +155,8 @@ func TestAChannelThatHangsDelaysNoOtherAndTheNextStepIsBroughtForward(t *testing
 	d := dead(100, 30*time.Second)
 	d.Tenant = "quick"
 	b.ask(d)
-	if n := healthy.WaitFor(t, 1)[0]; n.at.Sub(d.At) > channel.DefaultTimeout-2*time.Second { // which is when one that hangs is given up
+	// which is when one that hangs is given up
+	if n := healthy.WaitFor(t, 1)[0]; n.at.Sub(d.At) > channel.DefaultTimeout-2*time.Second {
 		t.Errorf("the healthy channel was told after %s", n.at.Sub(d.At))
 	}
 	n := fallback.WaitUntil(t, "the next step", func(got []notice) bool { return covered(got) >= 20 })
@@ -241,7 +245,8 @@ func TestARejectedEventIsToldWithoutWhatItsProducerSent(t *testing.T) {
 	b.hook("oncall", r)
 	b.policy(nil, step(0, "oncall"))
 	b.escalator()
-	b.ask(escalation.Of(record.Record{ID: "event.rejected/7-1", Kind: record.EventRejected, Tenant: "default", EventID: "evt-9", EventType: "a.b",
+	b.ask(escalation.Of(record.Record{ID: "event.rejected/7-1", Kind: record.EventRejected, Tenant: "default",
+		EventID: "evt-9", EventType: "a.b",
 		At: time.Now(), Reason: "invalid_event", Detail: `data: "Mrs Miller, HIV positive" is no object`}))
 	n := r.WaitFor(t, 1)[0]
 	if d := n.data.DeadLetters[0]; d.Kind != record.EventRejected || d.EventID != "evt-9" || d.Why != "" {
@@ -280,7 +285,8 @@ func TestChangesOfChannelsAndPoliciesAreOnRecordWithTheirActorAndNoSecret(t *tes
 			t.Errorf("the record shows the secret: %s", body)
 		}
 	}
-	if del := actions["channel.deleted/2"]; del.Actor != "ann" || del.Reason != "left the team" || del.Channel != "oncall" {
+	if del := actions["channel.deleted/2"]; del.Actor != "ann" || del.Reason != "left the team" ||
+		del.Channel != "oncall" {
 		t.Errorf("on record: %+v", actions)
 	}
 	if p := actions["escalation_policy.created/1"]; p.EscalationPolicy != "all" || p.Detail == "" {

@@ -56,8 +56,9 @@ func (b *bench) escalator(alter ...func(*escalator.Options)) *testkit.Running {
 	b.t.Helper()
 	nc := b.server.Connect()
 	sender := channel.NewSender(channel.Options{Egress: testkit.Loopback(b.t), NC: nc, Timeout: 2 * time.Second})
-	o := escalator.Options{NC: nc, Name: "escalator", Sender: sender, DrainTimeout: 5 * time.Second, Random: func() float64 { return 0.1 },
-		Log: log(b.t), Metrics: prometheus.NewRegistry()}
+	o := escalator.Options{NC: nc, Name: "escalator", Sender: sender, DrainTimeout: 5 * time.Second,
+		Random: func() float64 { return 0.1 },
+		Log:    log(b.t), Metrics: prometheus.NewRegistry()}
 	for _, f := range alter {
 		f(&o)
 	}
@@ -77,7 +78,8 @@ func log(t *testing.T) zerolog.Logger {
 // hook makes a channel of kind webhook to a receiver.
 func (b *bench) hook(name string, r *receiver) {
 	b.t.Helper()
-	_, err := b.channels.Create(b.t.Context(), name, channel.Channel{Name: name, Kind: channel.Webhook, URL: r.URL, Secret: channel.Secret(r.Secret)},
+	_, err := b.channels.Create(b.t.Context(), name, channel.Channel{Name: name, Kind: channel.Webhook, URL: r.URL,
+		Secret: channel.Secret(r.Secret)},
 		revision.Change{Actor: "test", Action: "created"})
 	must(b.t, err)
 }
@@ -102,8 +104,9 @@ func dead(n int, within time.Duration) escalation.Problem { return deadTo("ep_1"
 
 func deadTo(endpoint string, n int, within time.Duration) escalation.Problem {
 	now := time.Now().UTC()
-	t := escalation.Problem{Kind: record.DeliveryDeadLetter, Tenant: "default", EventID: fmt.Sprintf("evt-%d", n), EndpointID: endpoint,
-		EventType: "lab_result.critical", Host: "hooks.example.com", Reason: "attempts_exhausted", Attempts: 3, At: now}
+	t := escalation.Problem{Kind: record.DeliveryDeadLetter, Tenant: "default", EventID: fmt.Sprintf("evt-%d", n),
+		EndpointID: endpoint,
+		EventType:  "lab_result.critical", Host: "hooks.example.com", Reason: "attempts_exhausted", Attempts: 3, At: now}
 	if within != 0 {
 		t.DeliverBy = now.Add(within)
 	}

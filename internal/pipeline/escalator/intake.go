@@ -163,7 +163,8 @@ func (s *session) again(ctx, work context.Context, t escalation.Problem, k *know
 	}
 	a := s.actor(k.incident.ID)
 	if a == nil {
-		return s.takeUp(ctx, work, map[string]*actor{k.incident.ID: newActor(s, s.groupOf(k.incident), k.incident, k.revision)})
+		return s.takeUp(ctx, work, map[string]*actor{k.incident.ID: newActor(s, s.groupOf(k.incident), k.incident,
+			k.revision)})
 	}
 	if a.knows(k.problem) {
 		return nil
@@ -208,7 +209,8 @@ func (s *session) begin(ctx, work context.Context, g *group, p escalation.Policy
 	g.current = a
 	s.open(g)
 	s.launch(work, a)
-	s.log.Warn().Str("incident_id", id).Str("tenant", t.Tenant).Str("event_id", t.EventID).Str("endpoint_id", t.EndpointID).
+	s.log.Warn().Str("incident_id", id).Str("tenant", t.Tenant).Str("event_id", t.EventID).Str("endpoint_id",
+		t.EndpointID).
 		Str("reason", t.Reason).Str("escalation_policy", p.Name).Str("scope", string(g.scope)).Msg("incident.opened")
 	return nil
 }

@@ -148,7 +148,8 @@ func (s *session) send(j *job) channel.Result {
 	}
 	c, err := c.Open(s.o.Keys)
 	if err != nil {
-		return channel.Result{Class: outcome.ClassTerminal, Outcome: outcome.Misconfigured, StartedAt: j.tried.UTC(), Error: err.Error()}
+		return channel.Result{Class: outcome.ClassTerminal, Outcome: outcome.Misconfigured, StartedAt: j.tried.UTC(),
+			Error: err.Error()}
 	}
 	ctx := context.Background()
 	if left := time.Until(j.tellBy); left > 0 && j.first {

@@ -20,8 +20,10 @@ const allTenants = "all"
 // a policy, and whatever died then, the change is recorded: once, under an id
 // that follows from its revision.
 func (e *Escalator) openRecorders(ctx context.Context) error {
-	for name, handle := range map[string]stage.Handler{streams.ChannelsStream: e.recordChannel, streams.EscalationPoliciesStream: e.recordPolicy} {
-		loop, err := stage.OpenLoop(ctx, stage.LoopOptions{JS: e.js, Stream: name, Consumer: streams.RecorderConsumer, Handle: handle, Concurrency: 1,
+	for name, handle := range map[string]stage.Handler{streams.ChannelsStream: e.recordChannel,
+		streams.EscalationPoliciesStream: e.recordPolicy} {
+		loop, err := stage.OpenLoop(ctx, stage.LoopOptions{JS: e.js, Stream: name, Consumer: streams.RecorderConsumer,
+			Handle: handle, Concurrency: 1,
 			DrainTimeout: e.o.DrainTimeout, Log: e.log})
 		if err != nil {
 			return err
@@ -51,7 +53,8 @@ func (e *Escalator) recordPolicy(ctx context.Context, m stage.Message) stage.Set
 	if len(p.Tenants) == 1 {
 		r.Tenant = p.Tenants[0]
 	}
-	said, err := json.Marshal(map[string]any{"priority": p.Priority, "tenants": p.Tenants, "reasons": p.Reasons, "steps": p.Steps,
+	said, err := json.Marshal(map[string]any{"priority": p.Priority, "tenants": p.Tenants, "reasons": p.Reasons,
+		"steps":  p.Steps,
 		"repeat": p.Repeat.String(), "max_duration": p.MaxDuration.String(), "window": p.Window.String()})
 	if err != nil {
 		return e.unreadable(m, err)
@@ -61,12 +64,14 @@ func (e *Escalator) recordPolicy(ctx context.Context, m stage.Message) stage.Set
 }
 
 func changed(bucket, what, key string, m revision.Meta) record.Record {
-	return record.Record{ID: record.RevisionID(bucket, key, m.Revision), Kind: record.OperatorAction, At: m.UpdatedAt, Tenant: allTenants,
-		Actor: m.UpdatedBy, Action: what + "." + m.Change, Reason: m.Reason, Revision: m.Revision}
+	return record.Record{ID: record.RevisionID(bucket, key, m.Revision), Kind: record.OperatorAction, At: m.UpdatedAt,
+		Tenant: allTenants,
+		Actor:  m.UpdatedBy, Action: what + "." + m.Change, Reason: m.Reason, Revision: m.Revision}
 }
 
 func (e *Escalator) unreadable(m stage.Message, err error) stage.Settlement {
-	e.log.Error().Err(err).Str("subject", m.Subject).Str("operation", m.Header.Get("KV-Operation")).Msg("registry.unreadable")
+	e.log.Error().Err(err).Str("subject", m.Subject).Str("operation",
+		m.Header.Get("KV-Operation")).Msg("registry.unreadable")
 	return stage.Drop("not a revision")
 }
 
@@ -79,6 +84,7 @@ func (e *Escalator) store(ctx context.Context, r record.Record) stage.Settlement
 		e.log.Warn().Err(err).Str("record_id", r.ID).Msg("record.handed_back")
 		return stage.Later(transientPause)
 	}
-	e.log.Info().Str("actor", r.Actor).Str("action", r.Action).Str("name", strings.TrimSpace(r.Channel+" "+r.EscalationPolicy)).Uint64("revision", r.Revision).Msg("registry.changed")
+	e.log.Info().Str("actor", r.Actor).Str("action", r.Action).Str("name",
+		strings.TrimSpace(r.Channel+" "+r.EscalationPolicy)).Uint64("revision", r.Revision).Msg("registry.changed")
 	return stage.Done()
 }

@@ -31,12 +31,14 @@ func (s *session) record(ctx context.Context, j *job, r channel.Result) {
 	for _, m := range named {
 		rec := record.Record{
 			ID:   record.EscalationID(j.message.ID, j.channel, j.try, m.ID),
-			Kind: record.Escalation, At: r.StartedAt.Add(r.Duration), Tenant: m.Tenant, EventID: m.EventID, EndpointID: m.EndpointID,
-			EventType: m.EventType, ReplayID: m.ReplayID, DeliverBy: m.DeliverBy, Reason: m.Reason,
+			Kind: record.Escalation, At: r.StartedAt.Add(r.Duration), Tenant: m.Tenant, EventID: m.EventID,
+			EndpointID: m.EndpointID,
+			EventType:  m.EventType, ReplayID: m.ReplayID, DeliverBy: m.DeliverBy, Reason: m.Reason,
 			Action: actionOf(j), Attempt: j.try, StartedAt: r.StartedAt, DurationUS: r.Duration.Microseconds(), Status: r.Status,
 			Outcome: string(r.Outcome), Class: string(r.Class), Error: r.Error, URL: address,
-			IncidentID: j.a.id, MessageID: j.message.ID, EscalationPolicy: j.policy, Step: j.step, Channel: j.channel, ChannelKind: kind,
-			Dispatcher: s.o.Name, Software: s.o.Software,
+			IncidentID: j.a.id, MessageID: j.message.ID, EscalationPolicy: j.policy, Step: j.step, Channel: j.channel,
+			ChannelKind: kind,
+			Dispatcher:  s.o.Name, Software: s.o.Software,
 		}
 		if rest > 0 {
 			rec.Detail = fmt.Sprintf("the message told of %d more", rest)
@@ -94,9 +96,12 @@ func (s *session) observe(j *job, r channel.Result) {
 	if !r.Told() {
 		e = s.log.Warn()
 	}
-	e.Str("incident_id", j.a.id).Str("message_id", j.message.ID).Str("tenant", first.Tenant).Str("channel", j.channel).Str("channel_kind", kind).
-		Str("address", address).Int("step", j.step).Int("try", j.try).Str("action", actionOf(j)).Int("dead_letters", len(j.members)).
-		Str("outcome", string(r.Outcome)).Str("class", string(r.Class)).Int("status", r.Status).Int64("duration_us", r.Duration.Microseconds()).
+	e.Str("incident_id", j.a.id).Str("message_id", j.message.ID).Str("tenant", first.Tenant).Str("channel",
+		j.channel).Str("channel_kind", kind).
+		Str("address", address).Int("step", j.step).Int("try", j.try).Str("action", actionOf(j)).Int("dead_letters",
+		len(j.members)).
+		Str("outcome", string(r.Outcome)).Str("class", string(r.Class)).Int("status", r.Status).Int64("duration_us",
+		r.Duration.Microseconds()).
 		Str("error", r.Error).Time("tell_by", j.tellBy).Msg("escalation")
 }
 
@@ -109,12 +114,15 @@ func (s *session) alert(j *job) channel.Result {
 		r.Error = "no channel of the policy could tell anybody in time; see: waybill escalation show " + j.a.id
 	}
 	s.metrics.untold.Add(float64(len(j.members)))
-	s.log.Error().Str("incident_id", j.a.id).Str("tenant", first.Tenant).Str("event_id", first.EventID).Str("endpoint_id", first.EndpointID).
-		Str("reason", first.Reason).Int("dead_letters", len(j.members)).Str("escalation_policy", j.policy).Str("hint", r.Error).Msg("escalation.nobody_told")
+	s.log.Error().Str("incident_id", j.a.id).Str("tenant", first.Tenant).Str("event_id", first.EventID).Str("endpoint_id",
+		first.EndpointID).
+		Str("reason", first.Reason).Int("dead_letters", len(j.members)).Str("escalation_policy", j.policy).Str("hint",
+		r.Error).Msg("escalation.nobody_told")
 	// Whoever listens on the subject hears it; that nobody may is why it does not count as told.
 	ctx, cancel := context.WithTimeout(context.Background(), minTry)
 	defer cancel()
-	s.o.Sender.Send(ctx, channel.Channel{Name: escalation.Nobody, Kind: channel.NATS, Subject: streams.AlertSubject(first.Tenant)}, j.message)
+	s.o.Sender.Send(ctx, channel.Channel{Name: escalation.Nobody, Kind: channel.NATS,
+		Subject: streams.AlertSubject(first.Tenant)}, j.message)
 	r.Duration = time.Since(r.StartedAt)
 	return r
 }

@@ -100,7 +100,8 @@ func TestKilledAtEachHandOffItLosesNothing(t *testing.T) {
 		rev := problem(s, escalation.IncidentID(s.d.ID))
 		doc := escalation.Begin(s.d, s.p, rev, time.Now())
 		doc.Steps, doc.Messages = 1, 1
-		doc.Reach["oncall"] = &escalation.Reach{Step: 1, Active: true, Message: 1, To: rev, StartedAt: time.Now(), TryAt: time.Now()}
+		doc.Reach["oncall"] = &escalation.Reach{Step: 1, Active: true, Message: 1, To: rev, StartedAt: time.Now(),
+			TryAt: time.Now()}
 		if alter != nil {
 			alter(doc)
 		}
@@ -112,7 +113,8 @@ func TestKilledAtEachHandOffItLosesNothing(t *testing.T) {
 	message := func(s state) { s.b.ask(s.d) }
 	toldOnRecord := func(s state) {
 		id := escalation.IncidentID(s.d.ID)
-		r := record.Record{ID: record.EscalationID(id+"-1", "oncall", 1, s.d.ID), Kind: record.Escalation, At: time.Now(), Tenant: "default",
+		r := record.Record{ID: record.EscalationID(id+"-1", "oncall", 1, s.d.ID), Kind: record.Escalation, At: time.Now(),
+			Tenant:  "default",
 			EventID: s.d.EventID, EndpointID: s.d.EndpointID, Outcome: "delivered", IncidentID: id, Channel: "oncall"}
 		m, err := r.Message()
 		must(s.b.t, err)
@@ -129,10 +131,13 @@ func TestKilledAtEachHandOffItLosesNothing(t *testing.T) {
 		told int // how often the new escalator tells
 	}{
 		{"before anything was stored", message, 1},
-		{"after the problem was stored, before its incident", func(s state) { message(s); problem(s, escalation.IncidentID(s.d.ID)) }, 1},
-		{"after the incident was stored, before the message was acknowledged", func(s state) { message(s); incident(s, nil) }, 1},
+		{"after the problem was stored, before its incident",
+			func(s state) { message(s); problem(s, escalation.IncidentID(s.d.ID)) }, 1},
+		{"after the incident was stored, before the message was acknowledged", func(s state) { message(s); incident(s, nil) },
+			1},
 		{"after the message was acknowledged, before anything was sent", func(s state) { incident(s, nil) }, 1},
-		{"after it was sent and recorded, before that was stored: told again under the same id", func(s state) { incident(s, nil); toldOnRecord(s) }, 1},
+		{"after it was sent and recorded, before that was stored: told again under the same id",
+			func(s state) { incident(s, nil); toldOnRecord(s) }, 1},
 		{"after all of it: nobody is told again", func(s state) { incident(s, done); toldOnRecord(s) }, 0},
 		{"after all of it, and the message came again", func(s state) { incident(s, done); toldOnRecord(s); message(s) }, 0},
 	} {

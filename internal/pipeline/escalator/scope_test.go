@@ -80,7 +80,10 @@ func TestManyEndpointsAtOnceAreAFewIncidentsAndOneForAllOthers(t *testing.T) {
 	// Once a person has taken that one, an endpoint is an incident of its own again
 	// only where there is room.
 	b.acknowledge(many, "ann@example.com")
-	b.ledger.WaitFor(t, n-escalation.MaxOwn+2, func(r record.Record) bool { return r.Kind == record.EscalationAcked && r.IncidentID == many })
+	b.ledger.WaitFor(t, n-escalation.MaxOwn+2, func(r record.Record) bool {
+		return r.Kind == record.EscalationAcked &&
+			r.IncidentID == many
+	})
 }
 
 // mustBeFewIncidents returns the one that is for many endpoints.

@@ -68,8 +68,10 @@ func (s *session) run(ctx context.Context) error {
 	if err := s.load(ctx, work); err != nil {
 		return err
 	}
-	loop, err := stage.NewLoop(stage.LoopOptions{JS: s.js, Stream: streams.Escalations, Consumer: streams.EscalatorConsumer,
-		Handle: func(_ context.Context, m stage.Message) stage.Settlement { return s.take(work, m) }, Concurrency: intake, AckWait: s.ackWait,
+	loop, err := stage.NewLoop(stage.LoopOptions{JS: s.js, Stream: streams.Escalations,
+		Consumer: streams.EscalatorConsumer,
+		Handle:   func(_ context.Context, m stage.Message) stage.Settlement { return s.take(work, m) }, Concurrency: intake,
+		AckWait:      s.ackWait,
 		DrainTimeout: s.o.DrainTimeout, Log: s.log})
 	if err != nil {
 		return err

@@ -28,8 +28,9 @@ type Rejection struct {
 // depends on it: who did not listen finds the record.
 func (f *Fanout) announce(m stage.Message, r record.Record) {
 	why, _ := eventlog.Refused(m.Header)
-	b, err := json.Marshal(Rejection{ID: r.EventID, Tenant: r.Tenant, Type: r.EventType, Reason: r.Reason, Detail: r.Detail,
-		Field: why.Field, Digest: r.DataDigest, Seq: m.Seq, Subject: r.NATSSubject})
+	b, err := json.Marshal(Rejection{ID: r.EventID, Tenant: r.Tenant, Type: r.EventType, Reason: r.Reason,
+		Detail: r.Detail,
+		Field:  why.Field, Digest: r.DataDigest, Seq: m.Seq, Subject: r.NATSSubject})
 	if err == nil {
 		err = f.o.NC.Publish(streams.RejectedSubject(r.Tenant), b)
 	}

@@ -67,14 +67,17 @@ func Expand(m stage.Message, r reading, owner *eventlog.Owner, endpoints matcher
 func repeated(m stage.Message, tenant string, e envelope.Event, owner *eventlog.Owner, now time.Time) expansion {
 	if !eventlog.ContentOf(m.Subject, m.Header, e).Same(owner.Content()) {
 		return rejected(m, tenant, e, outcome.ReasonIDInUse, fmt.Errorf(
-			"the id belongs to another event, stored before it as number %d; publish this one under an id of its own", owner.Seq), now)
+			"the id belongs to another event, stored before it as number %d; publish this one under an id of its own",
+			owner.Seq), now)
 	}
 	first := eventRecord(record.EventDuplicate, m, tenant, e, now)
-	first.Reason, first.Detail = string(outcome.ReasonDuplicate), fmt.Sprintf("the same event is stored as number %d; nothing more is owed", owner.Seq)
+	first.Reason, first.Detail = string(outcome.ReasonDuplicate),
+		fmt.Sprintf("the same event is stored as number %d; nothing more is owed", owner.Seq)
 	return expansion{records: []record.Record{first}}
 }
 
-func rejected(m stage.Message, tenant string, e envelope.Event, reason outcome.Reason, why error, now time.Time) expansion {
+func rejected(m stage.Message, tenant string, e envelope.Event, reason outcome.Reason, why error,
+	now time.Time) expansion {
 	r := eventRecord(record.EventRejected, m, tenant, e, now)
 	subject := m.Subject
 	if by, ok := eventlog.Refused(m.Header); ok {
@@ -107,7 +110,8 @@ func accepted(m stage.Message, tenant string, e envelope.Event, endpoints matche
 }
 
 // owed is an event that matched, and what follows from it.
-func owed(m stage.Message, tenant string, e envelope.Event, matched []*registry.Endpoint, rules []*registry.EventType, now time.Time) expansion {
+func owed(m stage.Message, tenant string, e envelope.Event, matched []*registry.Endpoint, rules []*registry.EventType,
+	now time.Time) expansion {
 	trace := eventlog.TraceIn(m.Header)
 	first := eventRecord(record.EventAccepted, m, tenant, e, now)
 	first.EndpointIDs = make([]string, 0, len(matched))
@@ -116,7 +120,8 @@ func owed(m stage.Message, tenant string, e envelope.Event, matched []*registry.
 	}
 	first.Endpoints = len(matched)
 	owe := func(ep *registry.Endpoint) (record.Record, delivery.Delivery) {
-		terms := registry.Resolve(registry.Question{Type: e.Type, DeliverBy: e.DeliverBy, OwedAt: m.StoredAt, Endpoint: ep, Rules: rules})
+		terms := registry.Resolve(registry.Question{Type: e.Type, DeliverBy: e.DeliverBy, OwedAt: m.StoredAt, Endpoint: ep,
+			Rules: rules})
 		d := delivery.Delivery{
 			EventID: e.ID, EndpointID: ep.ID, Tenant: tenant, Type: e.Type, EventSeq: m.Seq,
 			// The window starts when the event was stored: time in a queue counts.

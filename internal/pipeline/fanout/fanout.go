@@ -209,7 +209,8 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 			return f.later(err, m.Subject)
 		}
 	}
-	span.Text("waybill.tenant", first.Tenant).Text("waybill.event_id", first.EventID).Text("waybill.event_type", first.EventType).
+	span.Text("waybill.tenant", first.Tenant).Text("waybill.event_id", first.EventID).Text("waybill.event_type",
+		first.EventType).
 		Text("waybill.result", result(first.Kind)).Number("waybill.endpoints", len(x.matched))
 	trace := func() (parent, state string) {
 		next := span.Context(incoming)
@@ -260,7 +261,8 @@ func alternatives(k record.Kind) []record.Kind {
 }
 
 // state puts a decision on record, and returns the one that stands.
-func (f *Fanout) state(ctx context.Context, r record.Record, since time.Time) (stands record.Record, mine bool, err error) {
+func (f *Fanout) state(ctx context.Context, r record.Record, since time.Time) (stands record.Record, mine bool,
+	err error) {
 	m, err := r.Message()
 	if err != nil {
 		return r, false, err

@@ -17,7 +17,8 @@ import (
 // decide puts on record what becomes of an event, and returns what stands. Where
 // that can never be stored, the event is rejected with that for a reason, and
 // people are told, as of every rejected event: to try again would go on for ever.
-func (f *Fanout) decide(ctx context.Context, m stage.Message, r reading, x *expansion) (first record.Record, mine bool, err error) {
+func (f *Fanout) decide(ctx context.Context, m stage.Message, r reading, x *expansion) (first record.Record, mine bool,
+	err error) {
 	if err = f.list(ctx, &x.records[0]); err == nil {
 		first, mine, err = f.state(ctx, x.records[0], m.HeldSince())
 	}
@@ -51,9 +52,11 @@ func (f *Fanout) hand(ctx context.Context, msgs []*nats.Msg) error {
 
 // undeliverable ends a delivery that cannot be stored.
 func (f *Fanout) undeliverable(ctx context.Context, m *nats.Msg, why error) error {
-	r := record.Record{Kind: record.DeliveryDeadLetter, At: time.Now(), Tenant: m.Header.Get(streams.HeaderTenant), EventID: m.Header.Get(streams.HeaderEvent),
-		EndpointID: m.Header.Get(streams.HeaderEndpoint), EventType: m.Header.Get(streams.HeaderType), ReplayID: m.Header.Get(streams.HeaderReplay),
-		Reason: string(outcome.ReasonNotStorable), Detail: clip(safe(why), 500)}
+	r := record.Record{Kind: record.DeliveryDeadLetter, At: time.Now(), Tenant: m.Header.Get(streams.HeaderTenant),
+		EventID:    m.Header.Get(streams.HeaderEvent),
+		EndpointID: m.Header.Get(streams.HeaderEndpoint), EventType: m.Header.Get(streams.HeaderType),
+		ReplayID: m.Header.Get(streams.HeaderReplay),
+		Reason:   string(outcome.ReasonNotStorable), Detail: clip(safe(why), 500)}
 	r.ID = record.EndID(r.Kind, r.EventID, r.EndpointID, r.ReplayID)
 	end, err := r.Message()
 	if err != nil {
@@ -63,7 +66,8 @@ func (f *Fanout) undeliverable(ctx context.Context, m *nats.Msg, why error) erro
 	if err != nil {
 		return err
 	}
-	f.log.Error().Err(why).Str("tenant", r.Tenant).Str("event_id", r.EventID).Str("endpoint_id", r.EndpointID).Msg("delivery.not_storable")
+	f.log.Error().Err(why).Str("tenant", r.Tenant).Str("event_id", r.EventID).Str("endpoint_id",
+		r.EndpointID).Msg("delivery.not_storable")
 	_, err = f.pub.PublishAll(ctx, end, tell)
 	return err
 }

@@ -15,7 +15,8 @@ import (
 // the change is recorded: once, under an id that follows from the revision.
 func (f *Fanout) recordRevision(ctx context.Context, m stage.Message) stage.Settlement {
 	if m.Header.Get("KV-Operation") != "" {
-		f.log.Error().Str("subject", m.Subject).Str("operation", m.Header.Get("KV-Operation")).Msg("registry.removed_by_force")
+		f.log.Error().Str("subject", m.Subject).Str("operation",
+			m.Header.Get("KV-Operation")).Msg("registry.removed_by_force")
 		return stage.Drop("not a revision")
 	}
 	e, err := registry.Decode(m.Data)
@@ -30,7 +31,8 @@ func (f *Fanout) recordRevision(ctx context.Context, m stage.Message) stage.Sett
 	if err := f.store(ctx, records); err != nil {
 		return f.later(err, e.ID)
 	}
-	f.log.Info().Str("tenant", e.Tenant).Str("endpoint_id", e.ID).Uint64("endpoint_revision", e.Revision).Str("action", e.Change).
+	f.log.Info().Str("tenant", e.Tenant).Str("endpoint_id", e.ID).Uint64("endpoint_revision", e.Revision).Str("action",
+		e.Change).
 		Str("actor", e.UpdatedBy).Msg("endpoint.changed")
 	return stage.Done()
 }
@@ -39,7 +41,8 @@ func revisionRecord(e registry.Endpoint, at time.Time) record.Record {
 	r := record.Record{
 		ID:   fmt.Sprintf("%s/%s/%d", record.EndpointChanged, e.ID, e.Revision),
 		Kind: record.EndpointChanged, At: at, Tenant: e.Tenant, EndpointID: e.ID, EndpointRevision: e.Revision,
-		Actor: e.UpdatedBy, Action: e.Change, Reason: e.Reason, Detail: e.StateReason, URL: record.SafeURL(e.URL), EventTypes: e.Types,
+		Actor: e.UpdatedBy, Action: e.Change, Reason: e.Reason, Detail: e.StateReason, URL: record.SafeURL(e.URL),
+		EventTypes:      e.Types,
 		SignatureScheme: string(e.Scheme), KeyIDs: e.KeyIDs(at), Settings: e.Settings(),
 	}
 	return r

@@ -15,7 +15,8 @@ import (
 // recordRevision does for endpoints.
 func (f *Fanout) recordEventType(ctx context.Context, m stage.Message) stage.Settlement {
 	if m.Header.Get("KV-Operation") != "" {
-		f.log.Error().Str("subject", m.Subject).Str("operation", m.Header.Get("KV-Operation")).Msg("registry.removed_by_force")
+		f.log.Error().Str("subject", m.Subject).Str("operation",
+			m.Header.Get("KV-Operation")).Msg("registry.removed_by_force")
 		return stage.Drop("not a revision")
 	}
 	e, err := registry.DecodeEventType(m.Data)
@@ -31,7 +32,8 @@ func (f *Fanout) recordEventType(ctx context.Context, m stage.Message) stage.Set
 	if err := f.store(ctx, []record.Record{r}); err != nil {
 		return f.later(err, e.Pattern)
 	}
-	f.log.Info().Str("tenant", e.Tenant).Str("event_type", e.Pattern).Uint64("revision", e.Revision).Str("action", e.Change).
+	f.log.Info().Str("tenant", e.Tenant).Str("event_type", e.Pattern).Uint64("revision", e.Revision).Str("action",
+		e.Change).
 		Str("actor", e.UpdatedBy).Msg("event_type.changed")
 	return stage.Done()
 }

@@ -63,7 +63,8 @@ func (f *Fanout) publishReplay(ctx context.Context, m stage.Message, x expansion
 			return err
 		}
 		if stands.Kind != record.DeliveryOwed {
-			x.deliveries = slices.DeleteFunc(x.deliveries, func(d delivery.Delivery) bool { return d.EndpointID == stands.EndpointID })
+			x.deliveries = slices.DeleteFunc(x.deliveries,
+				func(d delivery.Delivery) bool { return d.EndpointID == stands.EndpointID })
 		}
 	}
 	x.heldSince(m.HeldSince())
@@ -150,12 +151,14 @@ func expandReplay(req replay.Request, event []byte, gone error, endpoints matche
 func requested(req replay.Request, target replay.Target) record.Record {
 	return record.Record{
 		ID:   fmt.Sprintf("%s/%s/%s", record.ReplayRequested, req.ID, target.EndpointID),
-		Kind: record.ReplayRequested, At: req.RequestedAt, Tenant: req.Tenant, EventID: req.EventID, EndpointID: target.EndpointID,
-		EventSeq: req.EventSeq, ReplayID: req.ID, Actor: req.Actor, Reason: req.Reason, Attempts: target.Attempts,
+		Kind: record.ReplayRequested, At: req.RequestedAt, Tenant: req.Tenant, EventID: req.EventID,
+		EndpointID: target.EndpointID,
+		EventSeq:   req.EventSeq, ReplayID: req.ID, Actor: req.Actor, Reason: req.Reason, Attempts: target.Attempts,
 	}
 }
 
-func cancelled(req replay.Request, target replay.Target, reason outcome.Reason, why error, now time.Time) record.Record {
+func cancelled(req replay.Request, target replay.Target, reason outcome.Reason, why error,
+	now time.Time) record.Record {
 	return record.Record{
 		ID:   record.OwedID(req.EventID, target.EndpointID, req.ID),
 		Kind: record.DeliveryCancelled, At: now, Tenant: req.Tenant, EventID: req.EventID, EndpointID: target.EndpointID,

@@ -75,7 +75,8 @@ func endpointsDigest(ids []string) string {
 func chunksOf(first record.Record) (out []record.Record) {
 	n := 0
 	for ids := range slices.Chunk(first.EndpointIDs, listedMost) {
-		out = append(out, record.Record{ID: record.EventEndpointsID(first.ID, first.At, n), Kind: record.EventEndpoints, At: first.At, Tenant: first.Tenant,
+		out = append(out, record.Record{ID: record.EventEndpointsID(first.ID, first.At, n), Kind: record.EventEndpoints,
+			At: first.At, Tenant: first.Tenant,
 			EventID: first.EventID, EventType: first.EventType, EventSeq: first.EventSeq, StoredAt: first.StoredAt,
 			EndpointIDs: ids, Endpoints: len(first.EndpointIDs), EndpointsDigest: endpointsDigest(first.EndpointIDs)})
 		n++
@@ -164,7 +165,8 @@ func (f *Fanout) followed(ctx context.Context, m stage.Message, stands record.Re
 // publishOwed stores what is owed and the deliveries, block by block. If the
 // process dies in between, the event is expanded again: the records are recognised
 // by their ids, and what was not published is published then.
-func (f *Fanout) publishOwed(ctx context.Context, m stage.Message, x expansion, trace func() (parent, state string)) error {
+func (f *Fanout) publishOwed(ctx context.Context, m stage.Message, x expansion,
+	trace func() (parent, state string)) error {
 	var ordered []*nats.Msg
 	for block := range slices.Chunk(x.matched, blockMost) {
 		free, fifo, err := f.block(x, block, trace)
@@ -192,7 +194,8 @@ func (f *Fanout) publishOwed(ctx context.Context, m stage.Message, x expansion, 
 
 // block makes the messages of some endpoints: what is owed, then what is to be
 // delivered in any order; and, for later, what keeps order.
-func (f *Fanout) block(x expansion, endpoints []*registry.Endpoint, trace func() (parent, state string)) (now [][]*nats.Msg, fifo []*nats.Msg, err error) {
+func (f *Fanout) block(x expansion, endpoints []*registry.Endpoint,
+	trace func() (parent, state string)) (now [][]*nats.Msg, fifo []*nats.Msg, err error) {
 	var records, free []*nats.Msg
 	for _, ep := range endpoints {
 		r, d := x.owe(ep)

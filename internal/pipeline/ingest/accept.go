@@ -53,7 +53,8 @@ func (s *Ingest) begin(log *eventlog.Log, d eventlog.Draft, away error) *attempt
 		return a
 	}
 	a.span = s.o.Tracer.Start("publish", tracing.Producer, tracing.Context(d.Trace), tracing.Context{}).
-		Text("messaging.system", "nats").Text("messaging.destination.name", streams.Events).Text("waybill.tenant", entry.Tenant).
+		Text("messaging.system", "nats").Text("messaging.destination.name", streams.Events).Text("waybill.tenant",
+		entry.Tenant).
 		Text("waybill.event_id", entry.Event.ID).Text("waybill.event_type", entry.Event.Type)
 	entry.Trace = eventlog.Trace(a.span.Context(tracing.Context(d.Trace)))
 	a.entry = entry

@@ -55,10 +55,12 @@ func splitBatch(body []byte) ([][]byte, *problem.Problem) {
 	case err != nil:
 		return nil, malformedBatch(err)
 	case next != json.Delim('}'):
-		return nil, problem.New(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("%.64v: unknown key; a batch has one, events", next)).Of(clip(fmt.Sprint(next)))
+		return nil, problem.New(http.StatusUnprocessableEntity, "invalid",
+			fmt.Sprintf("%.64v: unknown key; a batch has one, events", next)).Of(clip(fmt.Sprint(next)))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, problem.New(http.StatusBadRequest, "malformed", "more bytes after the batch; for one event a line, send Content-Type: application/x-ndjson")
+		return nil, problem.New(http.StatusBadRequest, "malformed",
+			"more bytes after the batch; for one event a line, send Content-Type: application/x-ndjson")
 	}
 	return notEmpty(items)
 }
@@ -67,11 +69,13 @@ func malformedBatch(err error) *problem.Problem {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return problem.New(http.StatusBadRequest, "malformed", "events: not valid JSON: "+err.Error()+"; nothing was stored").Of(batchKey)
+	return problem.New(http.StatusBadRequest, "malformed",
+		"events: not valid JSON: "+err.Error()+"; nothing was stored").Of(batchKey)
 }
 
 func tooMany() *problem.Problem {
-	return problem.New(http.StatusRequestEntityTooLarge, "too_many_events", fmt.Sprintf("more than %d events; nothing was stored: send several batches", MaxBatchEvents))
+	return problem.New(http.StatusRequestEntityTooLarge, "too_many_events",
+		fmt.Sprintf("more than %d events; nothing was stored: send several batches", MaxBatchEvents))
 }
 
 func notEmpty(items [][]byte) ([][]byte, *problem.Problem) {
@@ -105,7 +109,8 @@ type BatchAnswer struct {
 }
 
 // batch stores each event for itself: a bad one does not spoil the others.
-func (s *Ingest) batch(ctx context.Context, w http.ResponseWriter, tenant string, items [][]byte, trace eventlog.Trace) *problem.Problem {
+func (s *Ingest) batch(ctx context.Context, w http.ResponseWriter, tenant string, items [][]byte,
+	trace eventlog.Trace) *problem.Problem {
 	attempts := make([]*attempt, len(items))
 	var away error
 	for i, raw := range items {
@@ -155,9 +160,11 @@ func (s *Ingest) answer(w http.ResponseWriter, answer BatchAnswer) *problem.Prob
 	case answer.Failed < len(answer.Results):
 		problem.WriteJSON(w, http.StatusMultiStatus, answer)
 	default:
-		p := problem.New(http.StatusUnprocessableEntity, "batch_failed", "no event of the batch is known to be stored; see results")
+		p := problem.New(http.StatusUnprocessableEntity, "batch_failed",
+			"no event of the batch is known to be stored; see results")
 		if unavailable {
-			p = problem.New(http.StatusServiceUnavailable, "unavailable", "no event of the batch is known to be stored; publish them again with the same ids")
+			p = problem.New(http.StatusServiceUnavailable, "unavailable",
+				"no event of the batch is known to be stored; publish them again with the same ids")
 		}
 		p.Results = answer.Results
 		p.Write(w)

@@ -31,7 +31,8 @@ func TestOneBadEventDoesNotSpoilItsBatch(t *testing.T) {
 		status      int
 		code, field string
 		seq         uint64
-	}{{202, "", "", 1}, {202, "", "", 2}, {200, "", "", 2}, {409, "id_in_use", "id", 0}, {422, "invalid", "type", 0}, {400, "malformed", "event", 0}, {202, "", "", 3}}
+	}{{202, "", "", 1}, {202, "", "", 2}, {200, "", "", 2}, {409, "id_in_use", "id", 0}, {422, "invalid", "type", 0},
+		{400, "malformed", "event", 0}, {202, "", "", 3}}
 	for name, c := range map[string]struct{ kind, body string }{
 		"JSON":   {"application/json", "{\n\"events\" : [" + strings.Join(items, " ,\n") + "]}\n"},
 		"NDJSON": {"application/x-ndjson", "\n" + strings.Join(items, "\r\n\n")},

@@ -215,7 +215,8 @@ func answerOf(id string, stored eventlog.Stored, err error) Answer {
 	case reason == outcome.ReasonIDInUse, reason == outcome.ReasonPayloadTooLarge:
 		code = p.Status
 	}
-	return Answer{ID: id, Error: &AnswerError{Code: code, ErrCode: ErrCodes[reason], Description: string(reason) + ": " + err.Error()}}
+	return Answer{ID: id, Error: &AnswerError{Code: code, ErrCode: ErrCodes[reason],
+		Description: string(reason) + ": " + err.Error()}}
 }
 
 // answer tells the producer, if it listens. An answer that is lost is as one

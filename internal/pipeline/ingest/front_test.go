@@ -1,7 +1,6 @@
 package ingest_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,7 +69,8 @@ func (p *producer) refuses(m *nats.Msg, reason string) {
 	p.t.Helper()
 	_, err := p.js.PublishMsg(p.t.Context(), m)
 	var api *jetstream.APIError
-	if !errors.As(err, &api) || uint16(api.ErrorCode) != ingest.ErrCodes[outcome.Reason(reason)] || !strings.HasPrefix(api.Description, reason+": ") {
+	if !errors.As(err, &api) || uint16(api.ErrorCode) != ingest.ErrCodes[outcome.Reason(reason)] ||
+		!strings.HasPrefix(api.Description, reason+": ") {
 		p.t.Errorf("%s: answered %v, want %s", m.Subject, err, reason)
 	}
 }
@@ -129,7 +129,8 @@ func TestPoisonedHeadersOverNATSAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := fmt.Fprintf(conn, "CONNECT {\"headers\":true,\"verbose\":false}\r\nHPUB events.default.a %d %d\r\n%s%s\r\nPING\r\n", len(raw), len(raw)+len(body), raw, body); err != nil {
+	if _, err := fmt.Fprintf(conn, "CONNECT {\"headers\":true,\"verbose\":false}\r\nHPUB events.default.a %d "+
+		"%d\r\n%s%s\r\nPING\r\n", len(raw), len(raw)+len(body), raw, body); err != nil {
 		t.Fatal(err)
 	}
 	p.eventually(func() bool { return p.messages() == 7 })
@@ -152,10 +153,12 @@ func TestWhatAMessageLeavesOutIsAssigned(t *testing.T) {
 	if err := json.Unmarshal(m.Data, &got); err != nil || !strings.HasPrefix(got.ID, "evt_") {
 		t.Fatalf("answered %s (%v)", m.Data, err)
 	}
-	if _, header, body := p.stored(1); !strings.HasPrefix(body, `{"id":"mine",`) || header.Get(streams.HeaderNoMsgID) != "" {
+	if _, header, body := p.stored(1); !strings.HasPrefix(body, `{"id":"mine",`) ||
+		header.Get(streams.HeaderNoMsgID) != "" {
 		t.Errorf("stored %s with %v", body, header)
 	}
-	if _, header, body := p.stored(2); !strings.HasPrefix(body, `{"id":"`+got.ID+`",`) || header.Get(streams.HeaderNoMsgID) == "" {
+	if _, header, body := p.stored(2); !strings.HasPrefix(body, `{"id":"`+got.ID+`",`) ||
+		header.Get(streams.HeaderNoMsgID) == "" {
 		t.Errorf("stored %s with %v", body, header)
 	}
 }
@@ -170,7 +173,8 @@ func TestARefusedMessageIsAnsweredAndKeptForTheRecord(t *testing.T) {
 		reason string
 	}{
 		{message("events.default.a.b", `not json`, "Nats-Msg-Id", "x"), "invalid_event"},
-		{message("events.default.a.b", `{"id":"x","type":"a.b","timestamp":"2026-08-19T15:10:00Z"}`, "Nats-Msg-Id", "x"), "invalid_event"},
+		{message("events.default.a.b", `{"id":"x","type":"a.b","timestamp":"2026-08-19T15:10:00Z"}`, "Nats-Msg-Id", "x"),
+			"invalid_event"},
 		{message("events.default.a.b", large, "Nats-Msg-Id", "x"), "payload_too_large"},
 		{message("events.default.a.c", good, "Nats-Msg-Id", "x"), "subject_mismatch"},
 		{message("events.default", good, "Nats-Msg-Id", "x"), "subject_mismatch"},
@@ -181,7 +185,8 @@ func TestARefusedMessageIsAnsweredAndKeptForTheRecord(t *testing.T) {
 		{message("events.default.a.b", good, "Nats-Msg-Id", "x", "Waybill-Only-Endpoint", "ep_1"), "unsupported_header"},
 		{message("events.default.a.b", good, "Nats-Msg-Id", "x", "Nats-Expected-Last-Sequence", "0"), "unsupported_header"},
 		{message("events.default.a.b", good, "Nats-Msg-Id", "x", "Nats-Expected-Stream", "OTHER"), "unsupported_header"},
-		{message("events.default.a.b", strings.Repeat("x", 1<<20-500), "Nats-Msg-Id", "x", "Nats-Rollup", "all"), "unsupported_header"},
+		{message("events.default.a.b", strings.Repeat("x", 1<<20-500), "Nats-Msg-Id", "x", "Nats-Rollup", "all"),
+			"unsupported_header"},
 	}
 	for i, c := range cases {
 		c.m.Subject = strings.ReplaceAll(c.m.Subject, " ", "_")
@@ -202,7 +207,8 @@ func TestARefusedMessageIsAnsweredAndKeptForTheRecord(t *testing.T) {
 
 func TestAProducerWithoutReplyIsHeardToo(t *testing.T) {
 	p := listen(t, nil)
-	for _, m := range []*nats.Msg{message("events.default.a", event("core", "a", "1")), message("events.default.a", "broken", "Nats-Msg-Id", "lost")} {
+	for _, m := range []*nats.Msg{message("events.default.a", event("core", "a", "1")),
+		message("events.default.a", "broken", "Nats-Msg-Id", "lost")} {
 		if err := p.nc.PublishMsg(m); err != nil {
 			t.Fatal(err)
 		}
@@ -234,10 +240,12 @@ func (s *system) eventually(cond func() bool) {
 func TestAnAnswerNeverGoesWhereAStreamListens(t *testing.T) {
 	p := listen(t, nil)
 	ctx := t.Context()
-	if _, err := p.js.CreateStream(ctx, jetstream.StreamConfig{Name: "VICTIM", Subjects: []string{"victim.>"}}); err != nil {
+	if _, err := p.js.CreateStream(ctx, jetstream.StreamConfig{Name: "VICTIM",
+		Subjects: []string{"victim.>"}}); err != nil {
 		t.Fatal(err)
 	}
-	for i, reply := range []string{"victim.a", streams.LedgerSubject("event.accepted", "default"), "$JS.API.STREAM.DELETE.VICTIM",
+	for i, reply := range []string{"victim.a", streams.LedgerSubject("event.accepted", "default"),
+		"$JS.API.STREAM.DELETE.VICTIM",
 		"$KV." + streams.LeasesBucket + ".x", streams.IngestSubject(streams.EventSubject("default", "a"))} {
 		m := message("events.default.a", event(fmt.Sprint(i), "a", "1"))
 		m.Reply = reply
@@ -264,7 +272,8 @@ func TestAnAnswerNeverGoesWhereAStreamListens(t *testing.T) {
 func TestWithoutIngestNobodyResponds(t *testing.T) {
 	p := listen(t, nil)
 	p.running.Stop(t)
-	if _, err := p.js.PublishMsg(t.Context(), message("events.default.a", event("x", "a", "1")), jetstream.WithRetryAttempts(0)); !errors.Is(err, jetstream.ErrNoStreamResponse) {
+	if _, err := p.js.PublishMsg(t.Context(), message("events.default.a", event("x", "a", "1")),
+		jetstream.WithRetryAttempts(0)); !errors.Is(err, jetstream.ErrNoStreamResponse) {
 		t.Errorf("answered %v", err)
 	}
 }
@@ -278,7 +287,8 @@ func TestAStopAnswersWhatIsInHand(t *testing.T) {
 	}
 	var futures []jetstream.PubAckFuture
 	for i := range 3000 {
-		f, err := js.PublishMsgAsync(message("events.default.a", event(fmt.Sprint(i), "a", "1")), jetstream.WithRetryAttempts(0))
+		f, err := js.PublishMsgAsync(message("events.default.a", event(fmt.Sprint(i), "a", "1")),
+			jetstream.WithRetryAttempts(0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -357,44 +367,4 @@ func (p *producer) dropped() uint64 {
 	}
 	p.t.Fatal("dropped messages are not counted")
 	return 0
-}
-
-func TestIngestIsNotReadyWithoutItsStream(t *testing.T) {
-	p := listen(t, nil)
-	if err := p.stage.Ready(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := p.js.DeleteStream(t.Context(), streams.Events); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.stage.Ready(t.Context()); err == nil {
-		t.Error("ready, although nothing can be stored")
-	}
-	_, err := p.js.PublishMsg(t.Context(), message("events.default.a", event("x", "a", "1")))
-	var api *jetstream.APIError
-	if !errors.As(err, &api) || api.Code != 503 || uint16(api.ErrorCode) != ingest.ErrCodes["unavailable"] {
-		t.Errorf("answered %v", err)
-	}
-}
-
-// After a restart of the server the same ingest goes on.
-func TestIngestListensAgainAfterTheServersRestart(t *testing.T) {
-	p := listen(t, nil)
-	p.stores(message("events.default.a", event("1", "a", "1")))
-	p.nats.Kill()
-	p.nats.Restart()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		_, err := p.js.PublishMsg(ctx, message("events.default.a", event("2", "a", "1")))
-		if err == nil {
-			break
-		}
-		if ctx.Err() != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := p.count(); n != 2 {
-		t.Errorf("EVENTS holds %d events", n)
-	}
 }

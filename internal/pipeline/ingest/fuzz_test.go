@@ -9,8 +9,10 @@ import (
 // FuzzBatch: what is split is what encoding/json, reading the body as a whole,
 // finds; and what is no such object is refused.
 func FuzzBatch(f *testing.F) {
-	for _, s := range []string{`{"events":[]}`, `{"events":[1,{"a":[2]} , "x"]}`, " {\n\"events\" :[null]}\r\n", `{"events":[1,]}`, `{"events":[1]`,
-		`{"events":[1]}}`, `{"events":[1],"events":[2]}`, `{"events":[1],"x":2}`, `{"events":{"a":1}}`, `{"events":"["}`, "{\"events\":[\"\xff\"]}", `{"events"`, `{"events":[1 2]}`, `{"events"[1]}`} {
+	for _, s := range []string{`{"events":[]}`, `{"events":[1,{"a":[2]} , "x"]}`, " {\n\"events\" :[null]}\r\n",
+		`{"events":[1,]}`, `{"events":[1]`,
+		`{"events":[1]}}`, `{"events":[1],"events":[2]}`, `{"events":[1],"x":2}`, `{"events":{"a":1}}`, `{"events":"["}`,
+		"{\"events\":[\"\xff\"]}", `{"events"`, `{"events":[1 2]}`, `{"events"[1]}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -37,8 +39,10 @@ func FuzzBatch(f *testing.F) {
 			t.Fatalf("refused with %+v", p)
 		}
 		var keys map[string]json.RawMessage
-		if n := len(whole.Events); err == nil && n > 0 && n <= MaxBatchEvents && json.Unmarshal(body, &keys) == nil && len(keys) == 1 &&
-			bytes.Count(body, []byte(`"events"`)) == 1 && !bytes.Contains(body, []byte(`\`)) && bytes.HasPrefix(bytes.TrimSpace(keys[batchKey]), []byte("[")) {
+		if n := len(whole.Events); err == nil && n > 0 && n <= MaxBatchEvents && json.Unmarshal(body, &keys) == nil &&
+			len(keys) == 1 &&
+			bytes.Count(body, []byte(`"events"`)) == 1 && !bytes.Contains(body, []byte(`\`)) &&
+			bytes.HasPrefix(bytes.TrimSpace(keys[batchKey]), []byte("[")) {
 			t.Fatalf("refused %q: %s", body, p.Detail)
 		}
 	})

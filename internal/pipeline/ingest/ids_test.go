@@ -49,7 +49,8 @@ func TestAnIDIsKnownThatTheStreamHasForgotten(t *testing.T) {
 	if err := ids.Reach(ctx, ack.Sequence, m.Time); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.post(event(1)); got.status != 200 || !strings.Contains(string(got.body), fmt.Sprintf(`"duplicate":true,"seq":%d`, ack.Sequence)) {
+	if got := s.post(event(1)); got.status != 200 ||
+		!strings.Contains(string(got.body), fmt.Sprintf(`"duplicate":true,"seq":%d`, ack.Sequence)) {
 		t.Errorf("the same event: %d %s", got.status, got.body)
 	}
 	if got := s.post(event(2)); got.status != 409 || !strings.Contains(string(got.body), "id_in_use") {

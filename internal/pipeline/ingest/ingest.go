@@ -171,7 +171,8 @@ func (s *Ingest) accept(w http.ResponseWriter, r *http.Request, tenant string) *
 	}
 	takes := s.bytesOf(r)
 	if !s.room.TryAcquire(takes) {
-		p := problem.New(http.StatusServiceUnavailable, "overloaded", "too much is under way; publish again with the same id, a little later")
+		p := problem.New(http.StatusServiceUnavailable, "overloaded",
+			"too much is under way; publish again with the same id, a little later")
 		p.RetryAfter = retryAfter
 		return p
 	}
@@ -200,7 +201,8 @@ func (s *Ingest) accept(w http.ResponseWriter, r *http.Request, tenant string) *
 	return s.single(ctx, w, tenant, body, trace)
 }
 
-func (s *Ingest) single(ctx context.Context, w http.ResponseWriter, tenant string, body []byte, trace eventlog.Trace) *problem.Problem {
+func (s *Ingest) single(ctx context.Context, w http.ResponseWriter, tenant string, body []byte,
+	trace eventlog.Trace) *problem.Problem {
 	res, p := s.begin(s.log, eventlog.Draft{Tenant: tenant, Raw: body, Trace: trace}, nil).result(ctx)
 	if p != nil {
 		return p

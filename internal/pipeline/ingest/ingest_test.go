@@ -134,7 +134,8 @@ func (a answer) problem(t testing.TB, status int, code string) problemDoc {
 		t.Fatalf("answered %d as %q: %s", a.status, a.header.Get("Content-Type"), a.body)
 	}
 	a.decode(t, &p)
-	if a.status != status || p.Status != status || p.Code != code || p.Type != "urn:waybill:problem:"+code || p.Title == "" || p.Detail == "" {
+	if a.status != status || p.Status != status || p.Code != code || p.Type != "urn:waybill:problem:"+code ||
+		p.Title == "" || p.Detail == "" {
 		t.Fatalf("answered %d %s, want %d %s", a.status, a.body, status, code)
 	}
 	return p
@@ -252,8 +253,10 @@ func TestTheSameEventPublishedAgainIsADuplicateAndADifferentOneAConflict(t *test
 		"other whitespace": {"default", event("id-1", "a.b", `{"x": 1}`)},
 		"another type":     {"default", event("id-1", "a.c", `{"x":1}`)},
 		"another time":     {"default", strings.Replace(event("id-1", "a.b", `{"x":1}`), "07.421Z", "08Z", 1)},
-		"a deadline":       {"default", strings.Replace(event("id-1", "a.b", `{"x":1}`), `"data"`, `"deliver_by":"2026-08-20T00:00:00Z","data"`, 1)},
-		"a subject":        {"default", strings.Replace(event("id-1", "a.b", `{"x":1}`), `"data"`, `"subject":{"type":"p","id":"1"},"data"`, 1)},
+		"a deadline": {"default", strings.Replace(event("id-1", "a.b", `{"x":1}`), `"data"`,
+			`"deliver_by":"2026-08-20T00:00:00Z","data"`, 1)},
+		"a subject": {"default", strings.Replace(event("id-1", "a.b", `{"x":1}`), `"data"`,
+			`"subject":{"type":"p","id":"1"},"data"`, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := s.send("POST", ingest.Path+"?tenant="+c.tenant, "application/json", c.body).problem(t, 409, "id_in_use")
@@ -273,10 +276,12 @@ func TestTheSameEventPublishedAgainIsADuplicateAndADifferentOneAConflict(t *test
 func TestOneTenantsIDsNeverMeetAnothers(t *testing.T) {
 	s := start(t, nil)
 	for _, tenant := range []string{"acme", "globex"} {
-		s.send("POST", ingest.Path+"?tenant="+tenant, "application/json", event("ord-1", "a.b", `"`+tenant+`"`)).accepted(t, 202)
+		s.send("POST", ingest.Path+"?tenant="+tenant, "application/json", event("ord-1", "a.b", `"`+tenant+`"`)).accepted(t,
+			202)
 	}
 	for seq, tenant := range []string{"acme", "globex"} {
-		if subject, _, body := s.stored(uint64(seq + 1)); subject != "events."+tenant+".a.b" || !strings.Contains(body, tenant) {
+		if subject, _, body := s.stored(uint64(seq + 1)); subject != "events."+tenant+".a.b" ||
+			!strings.Contains(body, tenant) {
 			t.Errorf("EVENTS holds %s of %s at %d", body, subject, seq+1)
 		}
 	}
@@ -304,42 +309,60 @@ func TestWrongRequestsGetExactProblems(t *testing.T) {
 		status                   int
 		code, field              string
 	}{
-		"no content type":                  {"POST", "", "", event("a", "b", "1"), nil, 415, "unsupported_media_type", ""},
-		"a form":                           {"POST", "", "application/x-www-form-urlencoded", "a=b", nil, 415, "unsupported_media_type", ""},
-		"another charset":                  {"POST", "", json + "; charset=latin1", event("a", "b", "1"), nil, 415, "unsupported_media_type", ""},
-		"a compressed body":                {"POST", "", json, "x", []string{"Content-Encoding", "gzip"}, 415, "unsupported_media_type", ""},
-		"GET":                              {"GET", "", "", "", nil, 405, "method_not_allowed", ""},
-		"an unknown parameter":             {"POST", "?tennant=acme", json, event("a", "b", "1"), nil, 400, "unknown_parameter", "tennant"},
-		"two tenants":                      {"POST", "?tenant=a&tenant=b", json, event("a", "b", "1"), nil, 400, "invalid", "tenant"},
-		"header and parameter that differ": {"POST", "?tenant=a", json, event("a", "b", "1"), []string{"Waybill-Tenant", "b"}, 400, "invalid", "tenant"},
-		"a tenant with a full stop":        {"POST", "?tenant=a.b", json, event("a", "b", "1"), nil, 422, "invalid", "tenant"},
-		"no JSON":                          {"POST", "", json, "hello", nil, 400, "malformed", "event"},
-		"an empty body":                    {"POST", "", json, "", nil, 400, "malformed", "event"},
-		"an array":                         {"POST", "", json, "[" + event("a", "b", "1") + "]", nil, 400, "malformed", "event"},
-		"two events":                       {"POST", "", json, event("a", "b", "1") + event("b", "b", "1"), nil, 400, "malformed", "event"},
-		"no type":                          {"POST", "", json, `{"id":"a","data":1}`, nil, 422, "invalid", "type"},
-		"a type that is no subject":        {"POST", "", json, event("a", "b.>", "1"), nil, 422, "invalid", "type"},
-		"no data":                          {"POST", "", json, `{"id":"a","type":"b"}`, nil, 422, "invalid", "data"},
-		"an id with a space":               {"POST", "", json, event("a b", "b", "1"), nil, 422, "invalid", "id"},
-		"an id with a comma":               {"POST", "", json, event("a,b", "b", "1"), nil, 422, "invalid", "id"},
-		"an empty id":                      {"POST", "", json, `{"id":"","type":"b","data":1}`, nil, 422, "invalid", "id"},
-		"a wrong time":                     {"POST", "", json, `{"type":"b","timestamp":"today","data":1}`, nil, 422, "invalid", "timestamp"},
-		"an unknown key":                   {"POST", "", json, `{"type":"b","deliver_buy":"x","data":1}`, nil, 422, "invalid", "deliver_buy"},
-		"a wrong subject":                  {"POST", "", json, `{"type":"b","subject":{"type":"x"},"data":1}`, nil, 422, "invalid", "subject.id"},
-		"an event over the limit":          {"POST", "", json, event("a", "b", `"`+strings.Repeat("x", 1000)+`"`), nil, 413, "too_large", ""},
-		"over the limit once completed":    {"POST", "", json, `{"type":"b","data":"` + strings.Repeat("x", 960) + `"}`, nil, 413, "too_large", ""},
-		"a body over the limit":            {"POST", "", json, strings.Repeat(" ", ingest.MaxBatchBytes+1), nil, 413, "too_large", ""},
-		"an empty batch":                   {"POST", "", json, `{"events":[]}`, nil, 422, "invalid", "events"},
-		"events that are no array":         {"POST", "", json, `{"events":{}}`, nil, 422, "invalid", "events"},
-		"a batch with another key":         {"POST", "", json, `{"events":[1],"tenant":"x"}`, nil, 422, "invalid", "tenant"},
-		"a batch with the key twice":       {"POST", "", json, `{"events":[1],"events":[2]}`, nil, 422, "invalid", "events"},
-		"a batch that is cut off":          {"POST", "", json, `{"events":[1,`, nil, 400, "malformed", "events"},
-		"bytes after a batch":              {"POST", "", json, `{"events":[1]}{}`, nil, 400, "malformed", ""},
-		"too many events":                  {"POST", "", json, `{"events":[` + strings.TrimSuffix(strings.ReplaceAll(many, "\n", ","), ",") + `]}`, nil, 413, "too_many_events", ""},
-		"too many lines":                   {"POST", "", lines, many, nil, 413, "too_many_events", ""},
-		"no line":                          {"POST", "", lines, "\n \r\n", nil, 422, "invalid", "events"},
-		"a page of another origin":         {"POST", "", json, event("a", "b", "1"), []string{"Origin", "https://evil.example"}, 403, "cross_origin", ""},
-		"a name that was rebound":          {"POST", "", json, event("a", "b", "1"), []string{"Host", "evil.example"}, 403, "wrong_host", ""},
+		"no content type": {"POST", "", "", event("a", "b", "1"), nil, 415, "unsupported_media_type", ""},
+		"a form": {"POST", "", "application/x-www-form-urlencoded", "a=b", nil, 415,
+			"unsupported_media_type", ""},
+		"another charset": {"POST", "", json + "; charset=latin1", event("a", "b", "1"), nil, 415,
+			"unsupported_media_type", ""},
+		"a compressed body": {"POST", "", json, "x", []string{"Content-Encoding", "gzip"}, 415,
+			"unsupported_media_type", ""},
+		"GET": {"GET", "", "", "", nil, 405, "method_not_allowed", ""},
+		"an unknown parameter": {"POST", "?tennant=acme", json, event("a", "b", "1"), nil, 400,
+			"unknown_parameter", "tennant"},
+		"two tenants": {"POST", "?tenant=a&tenant=b", json, event("a", "b", "1"), nil, 400, "invalid",
+			"tenant"},
+		"header and parameter that differ": {"POST", "?tenant=a", json, event("a", "b", "1"), []string{"Waybill-Tenant", "b"},
+			400, "invalid", "tenant"},
+		"a tenant with a full stop": {"POST", "?tenant=a.b", json, event("a", "b", "1"), nil, 422, "invalid",
+			"tenant"},
+		"no JSON":       {"POST", "", json, "hello", nil, 400, "malformed", "event"},
+		"an empty body": {"POST", "", json, "", nil, 400, "malformed", "event"},
+		"an array": {"POST", "", json, "[" + event("a", "b", "1") + "]", nil, 400, "malformed",
+			"event"},
+		"two events": {"POST", "", json, event("a", "b", "1") + event("b", "b", "1"), nil, 400,
+			"malformed", "event"},
+		"no type":                   {"POST", "", json, `{"id":"a","data":1}`, nil, 422, "invalid", "type"},
+		"a type that is no subject": {"POST", "", json, event("a", "b.>", "1"), nil, 422, "invalid", "type"},
+		"no data":                   {"POST", "", json, `{"id":"a","type":"b"}`, nil, 422, "invalid", "data"},
+		"an id with a space":        {"POST", "", json, event("a b", "b", "1"), nil, 422, "invalid", "id"},
+		"an id with a comma":        {"POST", "", json, event("a,b", "b", "1"), nil, 422, "invalid", "id"},
+		"an empty id":               {"POST", "", json, `{"id":"","type":"b","data":1}`, nil, 422, "invalid", "id"},
+		"a wrong time": {"POST", "", json, `{"type":"b","timestamp":"today","data":1}`, nil, 422,
+			"invalid", "timestamp"},
+		"an unknown key": {"POST", "", json, `{"type":"b","deliver_buy":"x","data":1}`, nil, 422, "invalid",
+			"deliver_buy"},
+		"a wrong subject": {"POST", "", json, `{"type":"b","subject":{"type":"x"},"data":1}`, nil, 422,
+			"invalid", "subject.id"},
+		"an event over the limit": {"POST", "", json, event("a", "b", `"`+strings.Repeat("x", 1000)+`"`), nil, 413,
+			"too_large", ""},
+		"over the limit once completed": {"POST", "", json, `{"type":"b","data":"` + strings.Repeat("x", 960) + `"}`, nil,
+			413, "too_large", ""},
+		"a body over the limit": {"POST", "", json, strings.Repeat(" ", ingest.MaxBatchBytes+1), nil, 413,
+			"too_large", ""},
+		"an empty batch":             {"POST", "", json, `{"events":[]}`, nil, 422, "invalid", "events"},
+		"events that are no array":   {"POST", "", json, `{"events":{}}`, nil, 422, "invalid", "events"},
+		"a batch with another key":   {"POST", "", json, `{"events":[1],"tenant":"x"}`, nil, 422, "invalid", "tenant"},
+		"a batch with the key twice": {"POST", "", json, `{"events":[1],"events":[2]}`, nil, 422, "invalid", "events"},
+		"a batch that is cut off":    {"POST", "", json, `{"events":[1,`, nil, 400, "malformed", "events"},
+		"bytes after a batch":        {"POST", "", json, `{"events":[1]}{}`, nil, 400, "malformed", ""},
+		"too many events": {"POST", "", json, `{"events":[` +
+			strings.TrimSuffix(strings.ReplaceAll(many, "\n", ","), ",") + `]}`, nil, 413, "too_many_events", ""},
+		"too many lines": {"POST", "", lines, many, nil, 413, "too_many_events", ""},
+		"no line":        {"POST", "", lines, "\n \r\n", nil, 422, "invalid", "events"},
+		"a page of another origin": {"POST", "", json, event("a", "b", "1"),
+			[]string{"Origin", "https://evil.example"}, 403, "cross_origin", ""},
+		"a name that was rebound": {"POST", "", json, event("a", "b", "1"), []string{"Host", "evil.example"}, 403,
+			"wrong_host", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := s.send(c.method, ingest.Path+c.path, c.kind, c.body, c.header...)
@@ -363,7 +386,8 @@ func TestABodyThatDoesNotComeIsNotWaitedForForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", ingest.Path)
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "+
+		"100\r\n\r\n{", ingest.Path)
 	answer, err := io.ReadAll(conn)
 	if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 408 ")) {
 		t.Errorf("answered %q (%v)", answer, err)

@@ -19,7 +19,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_ingest_events_total",
 			Help: "Events by result: accepted, duplicate, or the code of the problem answered."}, []string{"result"}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "waybill_ingest_publish_duration_seconds",
-			Help: "Time from an event's reading to EVENTS' acknowledgement.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15)}),
+			Help:    "Time from an event's reading to EVENTS' acknowledgement.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15)}),
 	}
 	for _, result := range []string{"accepted", "duplicate", "unavailable", "full", "overloaded"} {
 		m.events.WithLabelValues(result) // from 0: the first one counts as an increase

@@ -89,7 +89,8 @@ func TestAnEventWithoutAcknowledgementIsRecognisedWhenItIsPublishedAgain(t *test
 	}
 	// What a busy machine does not acknowledge within that time either is published once more.
 	answered := s.post(again)
-	for deadline := time.Now().Add(time.Minute); answered.status == http.StatusServiceUnavailable && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); answered.status == http.StatusServiceUnavailable &&
+		time.Now().Before(deadline); {
 		answered = s.post(again)
 	}
 	if got := answered.accepted(t, 200); !got.Duplicate || got.Seq != 1 {
@@ -146,7 +147,8 @@ func TestAnEventInTheWrongStreamIsNotAnswered202(t *testing.T) {
 	if err := js.DeleteStream(ctx, streams.Events); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "OTHER", Subjects: []string{streams.IngestSubject(streams.EventSubjects)}}); err != nil {
+	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "OTHER",
+		Subjects: []string{streams.IngestSubject(streams.EventSubjects)}}); err != nil {
 		t.Fatal(err)
 	}
 	p := s.post(event("x", "t", "1")).problem(t, 503, "unavailable")

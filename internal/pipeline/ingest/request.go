@@ -27,7 +27,8 @@ func tenantOf(r *http.Request) (string, *problem.Problem) {
 	}
 	for name, values := range query {
 		if name != "tenant" {
-			return "", problem.New(http.StatusBadRequest, "unknown_parameter", fmt.Sprintf("unknown parameter %.64q; there is one, tenant", name)).Of(clip(name))
+			return "", problem.New(http.StatusBadRequest, "unknown_parameter",
+				fmt.Sprintf("unknown parameter %.64q; there is one, tenant", name)).Of(clip(name))
 		}
 		if len(values) > 1 {
 			return "", problem.New(http.StatusBadRequest, "invalid", "tenant is given more than once").Of("tenant")
@@ -38,7 +39,8 @@ func tenantOf(r *http.Request) (string, *problem.Problem) {
 	case tenant == "":
 		tenant = header
 	case header != "" && header != tenant:
-		return "", problem.New(http.StatusBadRequest, "invalid", "the parameter tenant and the header "+streams.HeaderTenant+" differ; give one").Of("tenant")
+		return "", problem.New(http.StatusBadRequest, "invalid",
+			"the parameter tenant and the header "+streams.HeaderTenant+" differ; give one").Of("tenant")
 	}
 	if tenant == "" {
 		return defaultTenant, nil
@@ -55,11 +57,13 @@ func clip(s string) string { return fmt.Sprintf("%.64s", s) }
 // that nor JSON.
 func ndjson(r *http.Request) (bool, *problem.Problem) {
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return false, problem.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Encoding: send the body uncompressed")
+		return false, problem.New(http.StatusUnsupportedMediaType, "unsupported_media_type",
+			"Content-Encoding: send the body uncompressed")
 	}
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if charset, ok := params["charset"]; err == nil && ok && !equalUTF8(charset) {
-		return false, problem.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Type: JSON is UTF-8; remove the charset")
+		return false, problem.New(http.StatusUnsupportedMediaType, "unsupported_media_type",
+			"Content-Type: JSON is UTF-8; remove the charset")
 	}
 	switch {
 	case err == nil && kind == "application/json":
@@ -68,7 +72,8 @@ func ndjson(r *http.Request) (bool, *problem.Problem) {
 		return true, nil
 	}
 	return false, problem.New(http.StatusUnsupportedMediaType, "unsupported_media_type",
-		"Content-Type: want application/json, or application/x-ndjson for one event a line; with curl: -H 'Content-Type: application/json'")
+		"Content-Type: want application/json, or application/x-ndjson for one event a line; with curl: -H 'Content-Type: "+
+			"application/json'")
 }
 
 func equalUTF8(charset string) bool {
@@ -95,9 +100,11 @@ func (s *Ingest) read(w http.ResponseWriter, r *http.Request) ([]byte, *problem.
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
-		return nil, problem.New(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body is over %d bytes; send a smaller batch", limit))
+		return nil, problem.New(http.StatusRequestEntityTooLarge, "too_large",
+			fmt.Sprintf("the body is over %d bytes; send a smaller batch", limit))
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, problem.New(http.StatusRequestTimeout, "timeout", fmt.Sprintf("the body did not come within %s", s.o.BodyTimeout))
+		return nil, problem.New(http.StatusRequestTimeout, "timeout",
+			fmt.Sprintf("the body did not come within %s", s.o.BodyTimeout))
 	case err != nil:
 		return nil, problem.New(http.StatusBadRequest, "malformed", "the body cannot be read: "+err.Error())
 	}

@@ -27,7 +27,8 @@ type disturbance struct {
 func TestEachFindingIsRaisedAndCleared(t *testing.T) {
 	t.Parallel()
 	quick := func(o *Options) {
-		o.Limits.Stalled, o.Limits.SinkLag, o.Limits.Overdue = 300*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond
+		o.Limits.Stalled, o.Limits.SinkLag, o.Limits.Overdue = 300*time.Millisecond, 300*time.Millisecond,
+			300*time.Millisecond
 		o.Limits.Clock, o.Limits.Unreachable, o.Limits.Behind = time.Hour, time.Second, time.Hour
 	}
 	old := time.Now().Add(-time.Hour).UTC()
@@ -47,7 +48,8 @@ func TestEachFindingIsRaisedAndCleared(t *testing.T) {
 			func(b *bench) { b.publish(owed(1, old, 0)) },
 			func(b *bench) {
 				o := owed(1, old, 0)
-				b.publish(record.Record{ID: "att_x", Kind: record.Attempt, At: old, Tenant: "t", EventID: o.EventID, EndpointID: o.EndpointID, Decision: "delivered"})
+				b.publish(record.Record{ID: "att_x", Kind: record.Attempt, At: old, Tenant: "t", EventID: o.EventID,
+					EndpointID: o.EndpointID, Decision: "delivered"})
 			}},
 		{"a delivery past its deadline", PastDeadline, "",
 			func(b *bench) { b.publish(owed(1, old, time.Minute)) },
@@ -78,7 +80,8 @@ func TestEachFindingIsRaisedAndCleared(t *testing.T) {
 			}, nil},
 		{"no escalator", EscalatorAbsent, "", func(*bench) {}, func(b *bench) { b.escalator() }},
 		{"nobody to tell", NobodyToTell, "", func(*bench) {}, func(b *bench) { b.tellable(newReceiver(b.t)) }},
-		{"a server that does not answer", NATSUnreachable, "", func(b *bench) { b.server.Freeze() }, func(b *bench) { b.server.Thaw() }},
+		{"a server that does not answer", NATSUnreachable, "", func(b *bench) { b.server.Freeze() },
+			func(b *bench) { b.server.Thaw() }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { tt.check(t, quick) })
@@ -164,7 +167,8 @@ func (b *bench) stored() {
 	b.t.Helper()
 	kv, err := b.js.KeyValue(b.t.Context(), streams.StatusBucket)
 	must(b.t, err)
-	body, err := json.Marshal(streams.SinkStatus{StreamSeq: 1 << 40, StreamEpoch: b.stream(streams.Ledger).CachedInfo().Created.UnixNano()})
+	body, err := json.Marshal(streams.SinkStatus{StreamSeq: 1 << 40,
+		StreamEpoch: b.stream(streams.Ledger).CachedInfo().Created.UnixNano()})
 	must(b.t, err)
 	_, err = kv.Put(b.t.Context(), streams.StatusSink, body)
 	must(b.t, err)
@@ -187,12 +191,18 @@ func TestAnAlarmIsFewWords(t *testing.T) {
 		want  string
 	}
 	tests := map[string][]moment{
-		"it is raised once it has lasted": {{0, found, ""}, {5 * time.Second, found, ""}, {10 * time.Second, found, actionRaised}, {15 * time.Second, found, ""}},
-		"what comes and goes is no news":  {{0, found, ""}, {5 * time.Second, nil, ""}, {10 * time.Second, found, ""}, {15 * time.Second, found, ""}, {20 * time.Second, found, actionRaised}},
-		"it is repeated after ten minutes, then less often": {{0, found, ""}, {10 * time.Second, found, actionRaised}, {10 * time.Minute, found, ""},
-			{10*time.Minute + 10*time.Second, found, actionRepeated}, {29 * time.Minute, found, ""}, {31 * time.Minute, found, actionRepeated}},
-		"it is over once it was gone for a while": {{0, found, ""}, {10 * time.Second, found, actionRaised}, {20 * time.Second, nil, ""}, {40 * time.Second, found, ""},
-			{50 * time.Second, nil, ""}, {79 * time.Second, nil, ""}, {80 * time.Second, nil, actionCleared}, {90 * time.Second, nil, ""}},
+		"it is raised once it has lasted": {{0, found, ""}, {5 * time.Second, found, ""},
+			{10 * time.Second, found, actionRaised}, {15 * time.Second, found, ""}},
+		"what comes and goes is no news": {{0, found, ""}, {5 * time.Second, nil, ""}, {10 * time.Second, found, ""},
+			{15 * time.Second, found, ""}, {20 * time.Second, found, actionRaised}},
+		"it is repeated after ten minutes, then less often": {{0, found, ""}, {10 * time.Second, found, actionRaised},
+			{10 * time.Minute, found, ""},
+			{10*time.Minute + 10*time.Second, found, actionRepeated}, {29 * time.Minute, found, ""},
+			{31 * time.Minute, found, actionRepeated}},
+		"it is over once it was gone for a while": {{0, found, ""}, {10 * time.Second, found, actionRaised},
+			{20 * time.Second, nil, ""}, {40 * time.Second, found, ""},
+			{50 * time.Second, nil, ""}, {79 * time.Second, nil, ""}, {80 * time.Second, nil, actionCleared},
+			{90 * time.Second, nil, ""}},
 	}
 	for name, moments := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -221,7 +231,8 @@ func TestAClockThatJumpsIsSeen(t *testing.T) {
 	}
 	asked := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	answered := asked.Add(100 * time.Millisecond)
-	for server, want := range map[time.Duration]time.Duration{50 * time.Millisecond: 0, -5 * time.Second: 5 * time.Second, 5 * time.Second: 100*time.Millisecond - 5*time.Second} {
+	for server, want := range map[time.Duration]time.Duration{50 * time.Millisecond: 0, -5 * time.Second: 5 * time.Second,
+		5 * time.Second: 100*time.Millisecond - 5*time.Second} {
 		if got := offset(asked, answered, asked.Add(server)); got != want {
 			t.Errorf("server at %s: %s, want %s", server, got, want)
 		}

@@ -34,7 +34,8 @@ func (w *Watchdog) say(ctx context.Context, c change) {
 	if c.Action == actionCleared {
 		level = zerolog.InfoLevel
 	}
-	w.log.WithLevel(level).Str("code", string(c.Code)).Str("subject", c.Subject).Str("severity", string(c.Severity)).Str("detail", c.Detail).
+	w.log.WithLevel(level).Str("code", string(c.Code)).Str("subject", c.Subject).Str("severity",
+		string(c.Severity)).Str("detail", c.Detail).
 		Str("next", c.Next).Time("raised_at", c.RaisedAt).Msg(c.Action)
 	r := w.alarmRecord(c)
 	t := escalation.Of(r)
@@ -62,8 +63,10 @@ func (w *Watchdog) alarmRecord(c change) record.Record {
 	if c.Subject != "" {
 		about = c.Subject + ": " + about
 	}
-	return record.Record{ID: record.AlarmID(string(c.Code), c.Subject, c.RaisedAt, c.Words), Kind: record.OperatorAction, At: time.Now(),
-		Tenant: w.alarmTenant(c), Actor: Actor, Action: c.Action, Reason: string(c.Code), Detail: about, Outcome: string(c.Severity),
+	return record.Record{ID: record.AlarmID(string(c.Code), c.Subject, c.RaisedAt, c.Words), Kind: record.OperatorAction,
+		At:     time.Now(),
+		Tenant: w.alarmTenant(c), Actor: Actor, Action: c.Action, Reason: string(c.Code), Detail: about,
+		Outcome:    string(c.Severity),
 		Dispatcher: w.o.Name, Software: w.o.Software}
 }
 

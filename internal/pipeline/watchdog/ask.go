@@ -91,7 +91,8 @@ func (a *asker) wait() ([]Silence, error) {
 		return a.silent, fmt.Errorf("%s: %w", a.silent[0].What, a.silent[0].Err)
 	}
 	return slices.DeleteFunc(a.silent, func(s Silence) bool {
-		return s.What != s.Stream && slices.ContainsFunc(a.silent, func(o Silence) bool { return o.What == s.Stream && s.Stream != "" })
+		return s.What != s.Stream && slices.ContainsFunc(a.silent,
+			func(o Silence) bool { return o.What == s.Stream && s.Stream != "" })
 	}), nil
 }
 
@@ -117,6 +118,7 @@ func (a *asker) once(ctx context.Context, ask func(context.Context) error) error
 
 // unled says that an error may be due to an election.
 func unled(err error) bool {
-	return streams.Leaderless(err) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
+	return streams.Leaderless(err) || errors.Is(err, nats.ErrNoResponders) ||
+		errors.Is(err, jetstream.ErrNoStreamResponse) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
 }

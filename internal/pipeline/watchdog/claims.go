@@ -29,7 +29,8 @@ func judgeClaims(c Stream, now time.Time) []Finding {
 		return nil
 	}
 	return []Finding{{ClaimsForgotten, Wrong, streams.Claims,
-		fmt.Sprintf("it is full and keeps claims for %s, not for %s: a delivery that comes back later than that can be made twice under one number",
+		fmt.Sprintf("it is full and keeps claims for %s, not for %s: a delivery that comes back later than that can be "+
+			"made twice under one number",
 			kept.Round(time.Minute), c.MaxAge),
 		"give it more room: waybill streams limit CLAIMS --max-bytes, as much more as the time is short"}}
 }

@@ -22,7 +22,8 @@ func TestClaimsThatAreForgottenBeforeTheirDayAreFound(t *testing.T) {
 		"there is no limit":                                   {now.Add(-15 * time.Minute), 1000, -1, 0},
 		"the clock went back":                                 {now.Add(time.Hour), 1000, 1024, 0},
 	} {
-		s := Snapshot{At: now, Policies: 1, Claims: Stream{Name: streams.Claims, Messages: 5, FirstAt: c.first, Bytes: c.bytes, MaxBytes: c.limit, MaxAge: day}}
+		s := Snapshot{At: now, Policies: 1, Claims: Stream{Name: streams.Claims, Messages: 5, FirstAt: c.first,
+			Bytes: c.bytes, MaxBytes: c.limit, MaxAge: day}}
 		found := Judge(s, DefaultLimits())
 		if len(found) != c.found || c.found > 0 && found[0].Code != ClaimsForgotten {
 			t.Errorf("%s: %v", name, found)

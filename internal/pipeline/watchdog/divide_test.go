@@ -10,7 +10,8 @@ import (
 
 func TestWhatTheWatchdogTellsOfIsOneIncidentForEachEndpoint(t *testing.T) {
 	to := func(endpoint string, n int) alert {
-		return alert{Problem: escalation.Problem{ID: fmt.Sprint(endpoint, n), Kind: record.DeliveryDeadLetter, Tenant: "acme", EndpointID: endpoint}}
+		return alert{Problem: escalation.Problem{ID: fmt.Sprint(endpoint, n), Kind: record.DeliveryDeadLetter, Tenant: "acme",
+			EndpointID: endpoint}}
 	}
 	var cs []alert
 	for i := range 40 {
@@ -28,7 +29,8 @@ func TestWhatTheWatchdogTellsOfIsOneIncidentForEachEndpoint(t *testing.T) {
 			}
 		}
 	}
-	if told != len(cs) || scopes[escalation.OneEndpoint] != escalation.MaxOwn || scopes[escalation.ManyEndpoints] != 1 || scopes[escalation.NoEndpoint] != 1 {
+	if told != len(cs) || scopes[escalation.OneEndpoint] != escalation.MaxOwn || scopes[escalation.ManyEndpoints] != 1 ||
+		scopes[escalation.NoEndpoint] != 1 {
 		t.Errorf("%d of %d alerts in incidents %v", told, len(cs), scopes)
 	}
 }

@@ -101,7 +101,8 @@ func Examine(ctx context.Context, o ExamineOptions) []health.Check {
 // registryFindings says what of the registry could not be read.
 func registryFindings(silent []Silence) (out []Finding) {
 	for _, q := range silent {
-		f := Finding{NotAnswering, Wrong, q.What, "it does not answer: " + q.Err.Error(), "see that every NATS server runs, and their logs"}
+		f := Finding{NotAnswering, Wrong, q.What, "it does not answer: " + q.Err.Error(),
+			"see that every NATS server runs, and their logs"}
 		if q.Stream != "" {
 			f.Code, f.Next = RegistryUnread, "waybill streams apply; then look at the NATS server's log"
 		}
@@ -131,7 +132,8 @@ func countPolicies(ctx context.Context, js jetstream.JetStream) (n int, unreadab
 	return reachable(policies, channelExists(channels)), append(bad, worse...), err
 }
 
-func listed[T any](ctx context.Context, js jetstream.JetStream, kind revision.Kind[T]) (all []T, unreadable []string, err error) {
+func listed[T any](ctx context.Context, js jetstream.JetStream, kind revision.Kind[T]) (all []T, unreadable []string,
+	err error) {
 	s, err := revision.Open(ctx, js, kind)
 	if err != nil {
 		return nil, nil, err
@@ -173,7 +175,8 @@ func ReadOutstanding(ctx context.Context, js jetstream.JetStream, l Limits) (Out
 	for next <= head {
 		m, err := messages.Next(jetstream.NextContext(ctx))
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) {
-			return survey(), fmt.Errorf("LEDGER could be read only up to %d of %d in time; what follows is not known", next, head)
+			return survey(), fmt.Errorf("LEDGER could be read only up to %d of %d in time; what follows is not known", next,
+				head)
 		}
 		if err != nil {
 			return Outstanding{}, fmt.Errorf("reading %s: %w", streams.Ledger, err)
@@ -189,7 +192,8 @@ func ReadOutstanding(ctx context.Context, js jetstream.JetStream, l Limits) (Out
 	if asked := owed.unsure(); len(asked) > 0 {
 		ended, err := askLedger(ctx, js, asked)
 		if err != nil {
-			return d, fmt.Errorf("whether %s again had ended before is not settled yet: %w", text.Count(len(asked), "delivery that was stated", "deliveries that were stated"), err)
+			return d, fmt.Errorf("whether %s again had ended before is not settled yet: %w",
+				text.Count(len(asked), "delivery that was stated", "deliveries that were stated"), err)
 		}
 		owed.answer(asked, ended)
 		d = survey()
@@ -201,7 +205,8 @@ func ReadOutstanding(ctx context.Context, js jetstream.JetStream, l Limits) (Out
 func checks(s Snapshot, found []Finding) []health.Check {
 	lag := "ClickHouse has every record"
 	if s.Sink.Lacking > 0 {
-		lag = fmt.Sprintf("ClickHouse lacks %s, the oldest of %s ago", text.Count(s.Sink.Lacking, "record", "records"), s.At.Sub(s.Sink.Oldest).Round(time.Millisecond))
+		lag = fmt.Sprintf("ClickHouse lacks %s, the oldest of %s ago", text.Count(s.Sink.Lacking, "record", "records"),
+			s.At.Sub(s.Sink.Oldest).Round(time.Millisecond))
 	}
 	ledger := []string{streams.Ledger}
 	lines := []struct {
@@ -216,10 +221,14 @@ func checks(s Snapshot, found []Finding) []health.Check {
 		{"registry", text.Count(s.Endpoints, "endpoint", "endpoints"), []string{}, []Code{RegistryUnread, EntryUnreadable}},
 		{"consumers", "each takes what there is", nil, []Code{ConsumerMissing, ConsumerStalled}},
 		{"ledger-sink", lag, append(ledger, sinkPosition), []Code{SinkBehind, LedgerFilling}},
-		{"completeness", held(s), append(watched(), watchdogMarks), []Code{MessagesMissing, MessagesRemoved, StreamRewound, ClaimsForgotten}},
-		{"deliveries", fmt.Sprintf("%d without a verdict, none of them late", s.Debts.Open), ledger, []Code{PastDeadline, DeliveryOverdue, WatchdogBehind}},
-		{"dead letters", text.Count(s.Debts.Untold, "waits", "wait") + " for people to be told, none too long", ledger, []Code{NotEscalated}},
-		{"people", fmt.Sprintf("escalation policies that name somebody: %d", s.Policies), []string{streams.ChannelsStream, policiesRead}, []Code{NobodyToTell}},
+		{"completeness", held(s), append(watched(), watchdogMarks),
+			[]Code{MessagesMissing, MessagesRemoved, StreamRewound, ClaimsForgotten}},
+		{"deliveries", fmt.Sprintf("%d without a verdict, none of them late", s.Debts.Open), ledger,
+			[]Code{PastDeadline, DeliveryOverdue, WatchdogBehind}},
+		{"dead letters", text.Count(s.Debts.Untold, "waits", "wait") + " for people to be told, none too long", ledger,
+			[]Code{NotEscalated}},
+		{"people", fmt.Sprintf("escalation policies that name somebody: %d", s.Policies),
+			[]string{streams.ChannelsStream, policiesRead}, []Code{NobodyToTell}},
 		{"escalator", "one tells people", []string{escalatorLease}, []Code{EscalatorAbsent}},
 		{"clock", "as the NATS server's", ledger, []Code{ClockOffset, ClockJumped}},
 	}
@@ -279,7 +288,8 @@ func replicas(s Snapshot) string {
 func held(s Snapshot) string {
 	var parts []string
 	for _, st := range s.Streams {
-		parts = append(parts, fmt.Sprintf("%s holds %s without a gap", st.Name, text.Count(st.Messages, "message", "messages")))
+		parts = append(parts, fmt.Sprintf("%s holds %s without a gap", st.Name,
+			text.Count(st.Messages, "message", "messages")))
 	}
 	return strings.Join(parts, "; ")
 }

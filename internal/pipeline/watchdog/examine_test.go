@@ -57,7 +57,8 @@ func TestADoctorSeesWhatIsWrongAndWhatIsWell(t *testing.T) {
 	d := b.watchdog("first", func(o *Options) { o.Every = time.Hour; o.LookEvery = time.Hour })
 	b.eventually("the watchdog leads", d.Leading)
 	old := time.Now().UTC().Add(-time.Hour)
-	b.publish(owed(1, old, 0), owed(2, old, time.Minute), deadLetter(owed(3, old, 0), old), record.Record{ID: "x", Kind: record.ConformanceChecked, At: old, Tenant: "t"})
+	b.publish(owed(1, old, 0), owed(2, old, time.Minute), deadLetter(owed(3, old, 0), old),
+		record.Record{ID: "x", Kind: record.ConformanceChecked, At: old, Tenant: "t"})
 	b.alter(streams.Retry, func(c *jetstream.StreamConfig) { c.MaxMsgs = 7 })
 	must(t, b.js.DeleteConsumer(t.Context(), streams.Events, streams.FanoutConsumer))
 	var sick []health.Check

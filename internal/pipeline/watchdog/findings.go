@@ -103,19 +103,27 @@ func Judge(s Snapshot, l Limits) []Finding {
 func judgeDebts(s Snapshot, l Limits) (out []Finding) {
 	d := s.Debts
 	if d.PastDeadline > 0 {
-		out = append(out, Finding{PastDeadline, Wrong, "", text.Count(d.PastDeadline, "delivery has no verdict though its attempts", "deliveries have no verdict though their attempts") + " should have ended; people are told of each",
+		out = append(out, Finding{PastDeadline, Wrong, "", text.Count(d.PastDeadline,
+			"delivery has no verdict though its attempts", "deliveries have no verdict though their attempts") +
+			" should have ended; people are told of each",
 			"see that dispatchers run: waybill delivery list --state pending"})
 	}
 	if d.Overdue > 0 {
-		out = append(out, Finding{DeliveryOverdue, Wrong, "", fmt.Sprintf("%s for an attempt that was due more than %s ago; the longest for %s", text.Count(d.Overdue, "delivery waits", "deliveries wait"), l.Overdue, d.OldestOverdue.Round(time.Second)),
-			"see that the endpoints answer (one that keeps failing gets probes alone), and that dispatchers run and keep up: waybill delivery list --state pending"})
+		out = append(out, Finding{DeliveryOverdue, Wrong, "", fmt.Sprintf("%s for an attempt that was due more than %s "+
+			"ago; the longest for %s", text.Count(d.Overdue, "delivery waits", "deliveries wait"), l.Overdue,
+			d.OldestOverdue.Round(time.Second)),
+			"see that the endpoints answer (one that keeps failing gets probes alone), and that dispatchers run and keep up: " +
+				"waybill delivery list --state pending"})
 	}
 	if d.UntoldLate > 0 {
-		out = append(out, Finding{NotEscalated, Wrong, "", fmt.Sprintf("of %s nobody was told in time", text.Count(d.UntoldLate, "dead letter or rejected event", "dead letters or rejected events")),
-			"waybill escalation list --state open, then waybill escalation show says what each channel answered; mend it: waybill channel test"})
+		out = append(out, Finding{NotEscalated, Wrong, "", fmt.Sprintf("of %s nobody was told in time",
+			text.Count(d.UntoldLate, "dead letter or rejected event", "dead letters or rejected events")),
+			"waybill escalation list --state open, then waybill escalation show says what each channel answered; mend it: " +
+				"waybill channel test"})
 	}
 	if s.Behind > l.Behind {
-		out = append(out, Finding{WatchdogBehind, Warning, "", fmt.Sprintf("the watchdog has read LEDGER only up to %s ago", s.Behind.Round(time.Second)),
+		out = append(out, Finding{WatchdogBehind, Warning, "",
+			fmt.Sprintf("the watchdog has read LEDGER only up to %s ago", s.Behind.Round(time.Second)),
 			"give it processor time; until it is level, it tells of nothing"})
 	}
 	return out
@@ -123,7 +131,8 @@ func judgeDebts(s Snapshot, l Limits) (out []Finding) {
 
 func judgeConsumer(c Consumer, now time.Time, l Limits) []Finding {
 	if c.Missing {
-		return []Finding{{ConsumerMissing, Wrong, c.Name(), "it is not there: nobody takes what waits", "waybill streams apply"}}
+		return []Finding{{ConsumerMissing, Wrong, c.Name(), "it is not there: nobody takes what waits",
+			"waybill streams apply"}}
 	}
 	waiting, kind := c.Pending, "not taken"
 	oldest, last := c.OldestPending, c.LastTaken
@@ -139,7 +148,8 @@ func judgeConsumer(c Consumer, now time.Time, l Limits) []Finding {
 	if c.Asking == 0 {
 		who = "nobody asks for work"
 	}
-	return []Finding{{ConsumerStalled, Wrong, c.Name(), fmt.Sprintf("%s %s, the oldest for %s; %s", text.Count(waiting, "message is", "messages are"), kind, now.Sub(oldest).Round(time.Second), who),
+	return []Finding{{ConsumerStalled, Wrong, c.Name(), fmt.Sprintf("%s %s, the oldest for %s; %s",
+		text.Count(waiting, "message is", "messages are"), kind, now.Sub(oldest).Round(time.Second), who),
 		"see that the stage behind it runs, and its log"}}
 }
 
@@ -148,19 +158,23 @@ func judgeStream(s Stream) (out []Finding) {
 		return nil // the drift says so
 	}
 	if s.Deleted > 0 {
-		out = append(out, Finding{MessagesMissing, Wrong, s.Name, fmt.Sprintf("%s gone (sequences %d to %d hold %d)", text.Count(s.Deleted, "message within it is", "messages within it are"), s.First, s.Last, s.Messages),
+		out = append(out, Finding{MessagesMissing, Wrong, s.Name, fmt.Sprintf("%s gone (sequences %d to %d hold %d)",
+			text.Count(s.Deleted, "message within it is", "messages within it are"), s.First, s.Last, s.Messages),
 			"the disk lost them or somebody deleted them: check the disk and who may call JetStream's API, then restore"})
 	}
 	if s.Removed > 0 {
-		out = append(out, Finding{MessagesRemoved, Wrong, s.Name, text.Count(s.Removed, "message was", "messages were") + " removed before their time",
+		out = append(out, Finding{MessagesRemoved, Wrong, s.Name,
+			text.Count(s.Removed, "message was", "messages were") + " removed before their time",
 			"somebody purged it or changed its limits: waybill streams check, and check who may call JetStream's API"})
 	}
 	if s.Rewound {
-		out = append(out, Finding{StreamRewound, Wrong, s.Name, fmt.Sprintf("it ends at %d, before where it was seen to end, or was made anew", s.Last),
+		out = append(out, Finding{StreamRewound, Wrong, s.Name,
+			fmt.Sprintf("it ends at %d, before where it was seen to end, or was made anew", s.Last),
 			"a power cut or a restore took its tail: events published in between must be published again"})
 	}
 	if s.MaxBytes > 0 && float64(s.Bytes) > filling*float64(s.MaxBytes) {
-		out = append(out, Finding{LedgerFilling, Wrong, s.Name, fmt.Sprintf("%d %% of its room is used; once it is full, nothing is delivered", 100*s.Bytes/uint64(s.MaxBytes)),
+		out = append(out, Finding{LedgerFilling, Wrong, s.Name,
+			fmt.Sprintf("%d %% of its room is used; once it is full, nothing is delivered", 100*s.Bytes/uint64(s.MaxBytes)),
 			"see that the ledger-sink and ClickHouse run"})
 	}
 	return out
@@ -170,7 +184,8 @@ func judgeSink(s Snapshot, l Limits) []Finding {
 	if s.Sink.Oldest.IsZero() || s.At.Sub(s.Sink.Oldest) < l.SinkLag {
 		return nil
 	}
-	return []Finding{{SinkBehind, Wrong, "", fmt.Sprintf("ClickHouse lacks records from %s ago on, %d of them", s.At.Sub(s.Sink.Oldest).Round(time.Second), s.Sink.Lacking),
+	return []Finding{{SinkBehind, Wrong, "", fmt.Sprintf("ClickHouse lacks records from %s ago on, %d of them",
+		s.At.Sub(s.Sink.Oldest).Round(time.Second), s.Sink.Lacking),
 		"see that the ledger-sink and ClickHouse run, and their logs; nothing is lost meanwhile"}}
 }
 
@@ -180,18 +195,21 @@ func judgePeople(s Snapshot) (out []Finding) {
 			"waybill channel create, then waybill escalation-policy create"})
 	}
 	if s.NoEscalator {
-		out = append(out, Finding{EscalatorAbsent, Wrong, "", "no escalator runs; the watchdog tells people instead", "start one: escalator"})
+		out = append(out, Finding{EscalatorAbsent, Wrong, "", "no escalator runs; the watchdog tells people instead",
+			"start one: escalator"})
 	}
 	return out
 }
 
 func judgeClock(s Snapshot, l Limits) (out []Finding) {
 	if abs(s.Jump) > l.Clock {
-		out = append(out, Finding{ClockJumped, Warning, s.Host, fmt.Sprintf("this machine's clock jumped by %s", s.Jump.Round(time.Millisecond)),
+		out = append(out, Finding{ClockJumped, Warning, s.Host,
+			fmt.Sprintf("this machine's clock jumped by %s", s.Jump.Round(time.Millisecond)),
 			"keep clocks with NTP, slewed; deadlines and signatures depend on them"})
 	}
 	if abs(s.Offset) > l.Clock {
-		out = append(out, Finding{ClockOffset, Wrong, s.Host, fmt.Sprintf("this machine's clock and that of the NATS server differ by %s", s.Offset.Round(time.Millisecond)),
+		out = append(out, Finding{ClockOffset, Wrong, s.Host, fmt.Sprintf("this machine's clock and that of the NATS "+
+			"server differ by %s", s.Offset.Round(time.Millisecond)),
 			"keep clocks with NTP; deadlines and signatures depend on them"})
 	}
 	return out

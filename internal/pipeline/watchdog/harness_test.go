@@ -54,7 +54,8 @@ type dog struct {
 func (b *bench) watchdog(name string, alter ...func(*Options)) *dog {
 	b.t.Helper()
 	nc := b.server.Connect()
-	sender := channel.NewSender(channel.Options{Egress: testkit.Loopback(b.t), RootCAs: b.roots, NC: nc, Timeout: 2 * time.Second})
+	sender := channel.NewSender(channel.Options{Egress: testkit.Loopback(b.t), RootCAs: b.roots, NC: nc,
+		Timeout: 2 * time.Second})
 	d := &dog{nc: nc, reg: prometheus.NewRegistry()}
 	o := Options{NC: nc, Name: name, Sender: sender, Every: 50 * time.Millisecond, LookEvery: 200 * time.Millisecond,
 		Hold: Hold{Raise: 1, Clear: 1}, Log: log(b.t), Metrics: d.reg}
@@ -94,8 +95,10 @@ func (d *dog) metric(t *testing.T, name string, labels ...string) float64 {
 func (b *bench) escalator(alter ...func(*escalator.Options)) {
 	b.t.Helper()
 	nc := b.server.Connect()
-	sender := channel.NewSender(channel.Options{Egress: testkit.Loopback(b.t), RootCAs: b.roots, NC: nc, Timeout: 2 * time.Second})
-	o := escalator.Options{NC: nc, Name: "escalator", Sender: sender, DrainTimeout: 5 * time.Second, Log: log(b.t), Metrics: prometheus.NewRegistry()}
+	sender := channel.NewSender(channel.Options{Egress: testkit.Loopback(b.t), RootCAs: b.roots, NC: nc,
+		Timeout: 2 * time.Second})
+	o := escalator.Options{NC: nc, Name: "escalator", Sender: sender, DrainTimeout: 5 * time.Second, Log: log(b.t),
+		Metrics: prometheus.NewRegistry()}
 	for _, f := range alter {
 		f(&o)
 	}
@@ -145,8 +148,9 @@ func (b *bench) policyOf(channels ...string) {
 
 // owed is the record of a delivery; n tells them apart.
 func owed(n int, from time.Time, within time.Duration) record.Record {
-	r := record.Record{Kind: record.DeliveryOwed, At: from, Tenant: "default", EventID: fmt.Sprintf("evt-%d", n), EndpointID: fmt.Sprintf("ep_%d", n%7),
-		EventType: "lab_result.critical", StoredAt: from}
+	r := record.Record{Kind: record.DeliveryOwed, At: from, Tenant: "default", EventID: fmt.Sprintf("evt-%d", n),
+		EndpointID: fmt.Sprintf("ep_%d", n%7),
+		EventType:  "lab_result.critical", StoredAt: from}
 	if within != 0 {
 		r.DeliverBy = from.Add(within)
 	}

@@ -11,8 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
-	"github.com/waybill-dev/waybill/internal/notify/channel"
-	"github.com/waybill-dev/waybill/internal/notify/escalation"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -104,7 +102,10 @@ func Look(ctx context.Context, js jetstream.JetStream, o LookOptions) (Snapshot,
 	infos := map[*Consumer]*jetstream.ConsumerInfo{}
 	for i, d := range defs {
 		if info := all.consumers[i]; info != nil {
-			at := slices.IndexFunc(s.Consumers, func(c Consumer) bool { return c.Stream == d.Stream && c.Consumer == d.Consumer })
+			at := slices.IndexFunc(s.Consumers, func(c Consumer) bool {
+				return c.Stream == d.Stream &&
+					c.Consumer == d.Consumer
+			})
 			infos[&s.Consumers[at]] = info
 		}
 	}
@@ -113,7 +114,11 @@ func Look(ctx context.Context, js jetstream.JetStream, o LookOptions) (Snapshot,
 		more.about(ctx, c.Name(), c.Stream, func(ctx context.Context) error { return c.look(ctx, js, info) })
 	}
 	if ledger := all.ledger; ledger != nil {
-		more.about(ctx, sinkPosition, "", func(ctx context.Context) (err error) { s.Sink, err = lookSink(ctx, js, ledger); return err })
+		more.about(ctx, sinkPosition, "", func(ctx context.Context) (err error) {
+			s.Sink,
+				err = lookSink(ctx, js, ledger)
+			return err
+		})
 	}
 	more.about(ctx, escalatorLease, "", func(ctx context.Context) (err error) {
 		s.NoEscalator, err = absent(ctx, js, streams.EscalatorLease)
@@ -145,7 +150,8 @@ type infos struct {
 
 // lookDefinitions asks for every stream and consumer that there must be, once
 // for all that is read from the answer.
-func lookDefinitions(ctx context.Context, js jetstream.JetStream, o LookOptions, defs []streams.Definition, s *Snapshot) infos {
+func lookDefinitions(ctx context.Context, js jetstream.JetStream, o LookOptions, defs []streams.Definition,
+	s *Snapshot) infos {
 	out := infos{consumers: make([]*jetstream.ConsumerInfo, len(defs))}
 	held, drift, replicas := make([]*Stream, len(defs)), make([]bool, len(defs)), make([][]Replica, len(defs))
 	ask := newAsker(askBound, o.Patience)
@@ -181,7 +187,8 @@ func lookDefinitions(ctx context.Context, js jetstream.JetStream, o LookOptions,
 			if err := streams.Quorum(info.Cluster); err != nil {
 				return err
 			}
-			drift[i], replicas[i], held[i] = len(d.Differences(info.Config)) > 0, replicasOf(d.Stream, info.Cluster), streamOf(info)
+			drift[i], replicas[i], held[i] = len(d.Differences(info.Config)) > 0, replicasOf(d.Stream, info.Cluster),
+				streamOf(info)
 			if d.Stream == streams.Ledger {
 				answered := time.Now()
 				out.ledger, s.At, s.Offset = info, answered.UTC(), offset(asked, answered, info.TimeStamp)
@@ -246,8 +253,10 @@ func offset(asked, answered, server time.Time) time.Duration {
 }
 
 func streamOf(i *jetstream.StreamInfo) *Stream {
-	return &Stream{Name: i.Config.Name, Messages: i.State.Msgs, First: i.State.FirstSeq, Last: i.State.LastSeq, FirstAt: i.State.FirstTime, LastAt: i.State.LastTime,
-		Deleted: i.State.NumDeleted, Bytes: i.State.Bytes, MaxBytes: i.Config.MaxBytes, MaxAge: i.Config.MaxAge, Created: i.Created}
+	return &Stream{Name: i.Config.Name, Messages: i.State.Msgs, First: i.State.FirstSeq, Last: i.State.LastSeq,
+		FirstAt: i.State.FirstTime, LastAt: i.State.LastTime,
+		Deleted: i.State.NumDeleted, Bytes: i.State.Bytes, MaxBytes: i.Config.MaxBytes, MaxAge: i.Config.MaxAge,
+		Created: i.Created}
 }
 
 const (
@@ -307,7 +316,8 @@ func last(s jetstream.SequenceInfo) time.Time {
 
 // storedAt is when the first message from a sequence on was stored; zero when
 // there is none.
-func storedAt(ctx context.Context, js jetstream.JetStream, stream string, seq uint64, filter string) (time.Time, error) {
+func storedAt(ctx context.Context, js jetstream.JetStream, stream string, seq uint64, filter string) (time.Time,
+	error) {
 	if filter == "" {
 		filter = ">"
 	}
@@ -374,26 +384,4 @@ func absent(ctx context.Context, js jetstream.JetStream, lease string) (bool, er
 		return true, nil
 	}
 	return false, err
-}
-
-// reachable counts the policies that name a channel which exists.
-func reachable(policies []escalation.Policy, has func(string) bool) int {
-	n := 0
-	for _, p := range policies {
-		for _, c := range p.ChannelNames() {
-			if has(c) {
-				n++
-				break
-			}
-		}
-	}
-	return n
-}
-
-func channelExists(all []channel.Channel) func(string) bool {
-	names := map[string]bool{}
-	for _, c := range all {
-		names[c.Name] = true
-	}
-	return func(name string) bool { return names[name] }
 }

@@ -35,7 +35,8 @@ func TestPeopleAreMailedBeforeTheDeadlineWhileNoDispatcherRuns(t *testing.T) {
 				b.escalator(func(o *escalator.Options) { o.Keys = keys })
 			}
 			d := b.watchdog("first", func(o *Options) { o.Keys = keys })
-			b.eventually("the watchdog leads, and knows whether an escalator runs", func() bool { return d.Leading() && d.alive.Load() == c.escalator })
+			b.eventually("the watchdog leads, and knows whether an escalator runs",
+				func() bool { return d.Leading() && d.alive.Load() == c.escalator })
 
 			o := owed(1, time.Now().UTC(), 12*time.Second)
 			dead := deadLetter(o, time.Now())
@@ -53,17 +54,20 @@ func TestPeopleAreMailedBeforeTheDeadlineWhileNoDispatcherRuns(t *testing.T) {
 				t.Errorf("to %v: %s", m.To, m.Body)
 			}
 			for line := range strings.Lines(s.Said()) {
-				if !strings.HasPrefix(line, "(tls)") && (c.implicit || !strings.HasPrefix(line, "EHLO") && !strings.HasPrefix(line, "STARTTLS")) {
+				if !strings.HasPrefix(line, "(tls)") && (c.implicit || !strings.HasPrefix(line, "EHLO") &&
+					!strings.HasPrefix(line, "STARTTLS")) {
 					t.Errorf("said without encryption: %q", line)
 				}
 			}
 			said := b.ledger.WaitFor(t, 1, func(r record.Record) bool {
 				return r.Kind == record.Escalation && r.Channel == "mail" && r.EventID == o.EventID
 			})[0]
-			if said.Outcome != "delivered" || said.Status != 250 || said.ChannelKind != string(channel.Email) || (said.Actor == Actor) == c.escalator {
+			if said.Outcome != "delivered" || said.Status != 250 || said.ChannelKind != string(channel.Email) ||
+				(said.Actor == Actor) == c.escalator {
 				t.Errorf("on record: %+v", said)
 			}
-			b.eventually("it is known that people were told", func() bool { return d.outstanding.Load().PastDeadline == 1 && d.outstanding.Load().Untold == 0 })
+			b.eventually("it is known that people were told",
+				func() bool { return d.outstanding.Load().PastDeadline == 1 && d.outstanding.Load().Untold == 0 })
 			n := 0
 			for _, m := range s.Mails() {
 				if about(m) {
@@ -109,8 +113,9 @@ func TestAMailServerThatIsBusyCostsNobodyTheDeadline(t *testing.T) {
 }
 
 func mailTo(s *testkit.SMTP) channel.Channel {
-	c := channel.Channel{Name: "mail", Kind: channel.Email, Host: "localhost", Port: s.Port(), TLS: channel.StartTLS, Username: s.User,
-		Secret: channel.Secret(s.Password), From: "waybill@example.com", To: []string{"oncall@example.com"}}
+	c := channel.Channel{Name: "mail", Kind: channel.Email, Host: "localhost", Port: s.Port(), TLS: channel.StartTLS,
+		Username: s.User,
+		Secret:   channel.Secret(s.Password), From: "waybill@example.com", To: []string{"oncall@example.com"}}
 	if s.Implicit {
 		c.TLS = channel.ImplicitTLS
 	}

@@ -26,20 +26,26 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	m := &metrics{
 		leading: gauge("waybill_watchdog_leading", "1 while this watchdog acts, 0 while it stands by."),
-		alarms:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "waybill_watchdog_alarms", Help: "Alarms that are raised, by code. Alert on any."}, []string{"code"}),
+		alarms: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "waybill_watchdog_alarms",
+			Help: "Alarms that are raised, by code. Alert on any."}, []string{"code"}),
 		late: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_dead_letters_not_escalated_within_5m_total",
 			Help: "Dead letters and rejected events of which nobody was told within five minutes. The target is zero, ever."}),
 		told: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_watchdog_escalations_total",
-			Help: "What the watchdog did about deliveries, dead letters and alarms that nobody had told of, by action."}, []string{"action"}),
-		open:        gauge("waybill_deliveries_open", "Deliveries without a verdict."),
-		overdue:     gauge("waybill_deliveries_overdue", "Deliveries whose attempts should have ended, or whose attempt is long due."),
-		oldest:      gauge("waybill_delivery_overdue_oldest_seconds", "How long the oldest overdue attempt has been due."),
-		untold:      gauge("waybill_dead_letters_untold", "Dead letters and rejected events that nobody has been told of yet."),
-		behind:      gauge("waybill_watchdog_behind_seconds", "How far the watchdog is behind in LEDGER."),
-		sinkLag:     gauge("waybill_watchdog_ledger_sink_lag_seconds", "Age of the oldest record that ClickHouse does not have."),
+			Help: "What the watchdog did about deliveries, dead letters and alarms that nobody had told of, by action."},
+			[]string{"action"}),
+		open: gauge("waybill_deliveries_open", "Deliveries without a verdict."),
+		overdue: gauge("waybill_deliveries_overdue",
+			"Deliveries whose attempts should have ended, or whose attempt is long due."),
+		oldest: gauge("waybill_delivery_overdue_oldest_seconds", "How long the oldest overdue attempt has been due."),
+		untold: gauge("waybill_dead_letters_untold",
+			"Dead letters and rejected events that nobody has been told of yet."),
+		behind: gauge("waybill_watchdog_behind_seconds", "How far the watchdog is behind in LEDGER."),
+		sinkLag: gauge("waybill_watchdog_ledger_sink_lag_seconds",
+			"Age of the oldest record that ClickHouse does not have."),
 		clockOffset: gauge("waybill_watchdog_clock_offset_seconds", "This machine's clock less the NATS server's."),
 	}
-	reg.MustRegister(m.leading, m.alarms, m.late, m.told, m.open, m.overdue, m.oldest, m.untold, m.behind, m.sinkLag, m.clockOffset)
+	reg.MustRegister(m.leading, m.alarms, m.late, m.told, m.open, m.overdue, m.oldest, m.untold, m.behind, m.sinkLag,
+		m.clockOffset)
 	for _, c := range Codes() {
 		m.alarms.WithLabelValues(string(c.Code)).Set(0)
 	}

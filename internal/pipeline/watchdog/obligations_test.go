@@ -21,12 +21,14 @@ func sequence(rs ...record.Record) *obligations {
 }
 
 func attempt(o record.Record, at time.Time, decision string, next time.Time) record.Record {
-	return record.Record{ID: "att_" + at.String(), Kind: record.Attempt, At: at, StartedAt: at, Tenant: o.Tenant, EventID: o.EventID, EndpointID: o.EndpointID,
+	return record.Record{ID: "att_" + at.String(), Kind: record.Attempt, At: at, StartedAt: at, Tenant: o.Tenant,
+		EventID: o.EventID, EndpointID: o.EndpointID,
 		ReplayID: o.ReplayID, DeliverBy: o.DeliverBy, Attempt: 1, Decision: decision, NextAttemptAt: next}
 }
 
 func telling(about record.Record, at time.Time, class string) record.Record {
-	return record.Record{ID: record.EscalationID("inc_1-1", "hook", 1, about.ID), Kind: record.Escalation, At: at, Tenant: about.Tenant, EventID: about.EventID,
+	return record.Record{ID: record.EscalationID("inc_1-1", "hook", 1, about.ID), Kind: record.Escalation, At: at,
+		Tenant: about.Tenant, EventID: about.EventID,
 		EndpointID: about.EndpointID, ReplayID: about.ReplayID, Class: class, Outcome: class, Action: "trigger"}
 }
 
@@ -36,8 +38,10 @@ func TestWhatIsOwedFollowsFromTheRecords(t *testing.T) {
 	replay := o
 	replay.ReplayID, replay.ID = "rpl_1", record.OwedID(o.EventID, o.EndpointID, "rpl_1")
 	dead := deadLetter(o, at.Add(50*time.Minute))
-	cancelled := record.Record{ID: "x", Kind: record.DeliveryCancelled, At: at, Tenant: o.Tenant, EventID: o.EventID, EndpointID: o.EndpointID}
-	rejected := record.Record{ID: record.EventRecordID(9, at), Kind: record.EventRejected, At: at, Tenant: "default", Reason: "invalid_event"}
+	cancelled := record.Record{ID: "x", Kind: record.DeliveryCancelled, At: at, Tenant: o.Tenant, EventID: o.EventID,
+		EndpointID: o.EndpointID}
+	rejected := record.Record{ID: record.EventRecordID(9, at), Kind: record.EventRejected, At: at, Tenant: "default",
+		Reason: "invalid_event"}
 	tests := []struct {
 		name         string
 		records      []record.Record
@@ -50,16 +54,24 @@ func TestWhatIsOwedFollowsFromTheRecords(t *testing.T) {
 		{"retried", []record.Record{o, attempt(o, at, "retry", at.Add(time.Minute))}, 1, 0, 1},
 		{"retried, and no longer in LEDGER as owed", []record.Record{attempt(o, at, "retry", at.Add(time.Minute))}, 1, 0, 1},
 		{"cancelled", []record.Record{o, cancelled}, 0, 0, 0},
-		{"given up, and the dead letter is not on record", []record.Record{o, attempt(o, at, "dead_letter", time.Time{})}, 1, 0, 1},
+		{"given up, and the dead letter is not on record", []record.Record{o, attempt(o, at, "dead_letter", time.Time{})}, 1,
+			0, 1},
 		{"a dead letter", []record.Record{o, dead}, 0, 1, 1},
-		{"a dead letter that people were told of", []record.Record{o, dead, telling(dead, at.Add(51*time.Minute), "delivered")}, 0, 0, 0},
-		{"a dead letter, and a telling that failed", []record.Record{o, dead, telling(dead, at.Add(51*time.Minute), "retryable")}, 0, 1, 1},
-		{"told before the dead letter was stored", []record.Record{o, telling(dead, at.Add(50*time.Minute), "delivered"), dead}, 0, 0, 0},
+		{"a dead letter that people were told of", []record.Record{o, dead,
+			telling(dead, at.Add(51*time.Minute), "delivered")}, 0, 0, 0},
+		{"a dead letter, and a telling that failed",
+			[]record.Record{o, dead, telling(dead, at.Add(51*time.Minute), "retryable")}, 0, 1, 1},
+		{"told before the dead letter was stored", []record.Record{o, telling(dead, at.Add(50*time.Minute), "delivered"),
+			dead}, 0, 0, 0},
 		{"told of an overdue delivery", []record.Record{o, telling(dead, at.Add(49*time.Minute), "delivered")}, 1, 0, 1},
-		{"told of an overdue delivery that is made after all", []record.Record{o, telling(dead, at.Add(49*time.Minute), "delivered"), attempt(o, at.Add(55*time.Minute), "delivered", time.Time{})}, 0, 0, 0},
-		{"a replay is an obligation of its own", []record.Record{o, replay, attempt(replay, at, "delivered", time.Time{})}, 1, 0, 1},
+		{"told of an overdue delivery that is made after all", []record.Record{o,
+			telling(dead, at.Add(49*time.Minute), "delivered"), attempt(o, at.Add(55*time.Minute), "delivered", time.Time{})}, 0,
+			0, 0},
+		{"a replay is an obligation of its own", []record.Record{o, replay, attempt(replay, at, "delivered", time.Time{})}, 1,
+			0, 1},
 		{"a rejected event", []record.Record{rejected}, 0, 1, 1},
-		{"a rejected event that people were told of", []record.Record{rejected, telling(rejected, at.Add(time.Second), "delivered")}, 0, 0, 0},
+		{"a rejected event that people were told of",
+			[]record.Record{rejected, telling(rejected, at.Add(time.Second), "delivered")}, 0, 0, 0},
 		{"a telling of what is not known", []record.Record{telling(dead, at, "delivered")}, 0, 0, 1},
 	}
 	for _, tt := range tests {
@@ -81,7 +93,8 @@ func TestWhatIsOwedFollowsFromTheRecords(t *testing.T) {
 }
 
 func TestPeopleAreToldInsideEveryWindow(t *testing.T) {
-	for _, window := range []time.Duration{time.Second, 5 * time.Second, 10 * time.Second, 11 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, time.Hour, 48 * time.Hour} {
+	for _, window := range []time.Duration{time.Second, 5 * time.Second, 10 * time.Second, 11 * time.Second,
+		30 * time.Second, time.Minute, 5 * time.Minute, time.Hour, 48 * time.Hour} {
 		for _, alive := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, an escalator runs: %v", window, alive), func(t *testing.T) {
 				o := owed(1, start(), window)
@@ -140,8 +153,10 @@ func TestStepsComeInOrderAndEachInItsTime(t *testing.T) {
 		alive bool
 		want  step
 	}{
-		{time.Second, 0, true, nothing}, {61 * time.Second, 0, true, handOver}, {61 * time.Second, handedOver, true, nothing}, {226 * time.Second, handedOver, true, tell},
-		{time.Second, 0, false, nothing}, {16 * time.Second, 0, false, tell}, {301 * time.Second, handedOver, true, count}, {301 * time.Second, tallied, true, tell},
+		{time.Second, 0, true, nothing}, {61 * time.Second, 0, true, handOver}, {61 * time.Second, handedOver, true, nothing},
+		{226 * time.Second, handedOver, true, tell},
+		{time.Second, 0, false, nothing}, {16 * time.Second, 0, false, tell}, {301 * time.Second, handedOver, true, count},
+		{301 * time.Second, tallied, true, tell},
 		{2 * time.Hour, tallied, true, forget}, {2 * time.Hour, 0, true, count},
 	}
 	for _, tt := range tests {
@@ -191,7 +206,8 @@ func TestWhatWasSeenOfAStreamSaysWhatWasTaken(t *testing.T) {
 	at := start()
 	age := 30 * 24 * time.Hour
 	seen := func(first, last uint64, when time.Time) Stream {
-		return Stream{Name: "EVENTS", Messages: last - first + 1, First: first, Last: last, FirstAt: at.Add(time.Duration((first-1)/10) * 24 * time.Hour), LastAt: when, MaxAge: age, Created: at}
+		return Stream{Name: "EVENTS", Messages: last - first + 1, First: first, Last: last,
+			FirstAt: at.Add(time.Duration((first-1)/10) * 24 * time.Hour), LastAt: when, MaxAge: age, Created: at}
 	}
 	var h history
 	for day := range 40 { // ten events a day; what is older than thirty days goes

@@ -64,7 +64,8 @@ type attempted struct {
 
 // follow reads LEDGER until ctx ends, opening it again whenever that ends.
 func (w *Watchdog) follow(ctx context.Context) error {
-	r := &reader{w: w, owed: newObligations(), busy: map[key]struct{}{}, again: map[key]attempted{}, answers: make(chan asking, 1)}
+	r := &reader{w: w, owed: newObligations(), busy: map[key]struct{}{}, again: map[key]attempted{},
+		answers: make(chan asking, 1)}
 	for ctx.Err() == nil {
 		if err := r.session(ctx); err != nil && ctx.Err() == nil {
 			w.log.Warn().Err(err).Msg("watchdog.ledger_lost")
@@ -113,7 +114,8 @@ func (r *reader) open(ctx context.Context) error {
 	info := s.CachedInfo()
 	epoch := info.Created.UnixNano()
 	if r.epoch != epoch || info.State.LastSeq+1 < r.next {
-		*r = reader{w: r.w, owed: newObligations(), epoch: epoch, busy: r.busy, again: map[key]attempted{}, asking: r.asking, answers: r.answers}
+		*r = reader{w: r.w, owed: newObligations(), epoch: epoch, busy: r.busy, again: map[key]attempted{}, asking: r.asking,
+			answers: r.answers}
 		if r.next, err = r.w.begin(ctx, info); err != nil {
 			return err
 		}
@@ -124,7 +126,8 @@ func (r *reader) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", streams.Ledger, err)
 	}
-	r.messages, err = c.Messages(jetstream.PullMaxMessages(readBatch), jetstream.PullExpiry(4*readHeartbeat), jetstream.PullHeartbeat(readHeartbeat))
+	r.messages, err = c.Messages(jetstream.PullMaxMessages(readBatch), jetstream.PullExpiry(4*readHeartbeat),
+		jetstream.PullHeartbeat(readHeartbeat))
 	return err
 }
 

@@ -91,7 +91,8 @@ func (o *obligations) answer(asked []doubt, ended map[key]bool) {
 // endOf is the obligation that a record ends; ok: it ends one.
 func endOf(r *record.Record) (k key, ok bool) {
 	switch {
-	case r.Kind == record.Attempt && r.Decision == string(outcome.VerdictDelivered), r.Kind == record.DeliveryDeadLetter, r.Kind == record.DeliveryCancelled:
+	case r.Kind == record.Attempt && r.Decision == string(outcome.VerdictDelivered), r.Kind == record.DeliveryDeadLetter,
+		r.Kind == record.DeliveryCancelled:
 		return keyOf(aboutDelivery(r)), true
 	case r.Kind == record.EventRejected:
 		return keyOf(r.ID), true

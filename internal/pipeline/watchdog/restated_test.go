@@ -36,14 +36,16 @@ func TestWhatEndedStaysEndedThoughItIsStatedAgain(t *testing.T) {
 	replay := of(4)
 	replay.ReplayID = ids.New(ids.Replay, long)
 	replay.ID = record.OwedID(replay.EventID, replay.EndpointID, replay.ReplayID)
-	cancelled := record.Record{ID: record.EndID(record.DeliveryCancelled, of(3).EventID, of(3).EndpointID, ""), Kind: record.DeliveryCancelled, At: long, Tenant: "default",
+	cancelled := record.Record{ID: record.EndID(record.DeliveryCancelled, of(3).EventID, of(3).EndpointID, ""),
+		Kind: record.DeliveryCancelled, At: long, Tenant: "default",
 		EventID: of(3).EventID, EndpointID: of(3).EndpointID}
 	dead := deadLetter(of(5), long.Add(time.Minute))
 	late := restated(dead)
 	tries := restated(attempt(of(6), long.Add(time.Minute), "retry", long.Add(2*time.Minute)))
 	tries.StartedAt = long.Add(time.Minute)
 	b.publish(of(1), of(3), replay, of(5), of(6),
-		attempt(of(1), long, "delivered", time.Time{}), cancelled, attempt(replay, long.Add(time.Second), "delivered", time.Time{}),
+		attempt(of(1), long, "delivered", time.Time{}), cancelled,
+		attempt(replay, long.Add(time.Second), "delivered", time.Time{}),
 		dead, telling(dead, long.Add(2*time.Minute), "delivered"),
 		attempt(of(6), long.Add(3*time.Minute), "delivered", time.Time{}))
 	b.again(restated(of(1)), restated(of(3)), restated(replay), late, tries)
@@ -63,6 +65,9 @@ func TestWhatEndedStaysEndedThoughItIsStatedAgain(t *testing.T) {
 		t.Errorf("%d are open, want 1", d.Open)
 	}
 	dog := b.watchdog("dog")
-	b.eventually("the watchdog knows what ended", func() bool { return dog.outstanding.Load().Open == 1 && dog.outstanding.Load().Overdue == 1 })
+	b.eventually("the watchdog knows what ended", func() bool {
+		return dog.outstanding.Load().Open == 1 &&
+			dog.outstanding.Load().Overdue == 1
+	})
 	check("the watchdog", dog.outstanding.Load().Outstanding)
 }

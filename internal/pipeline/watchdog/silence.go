@@ -22,11 +22,13 @@ const lagBound = 50_000
 // judgeSilence says what did not answer. Pure.
 func judgeSilence(s Snapshot) (out []Finding) {
 	for _, q := range s.Silent {
-		f := Finding{NotAnswering, Wrong, q.What, "it does not answer: " + q.Err.Error(), "see that every NATS server runs, and their logs: docs/operations.md, A stream has no leader"}
+		f := Finding{NotAnswering, Wrong, q.What, "it does not answer: " + q.Err.Error(),
+			"see that every NATS server runs, and their logs: docs/operations.md, A stream has no leader"}
 		if q.Leaderless && q.Stream != "" {
 			f.Code = StreamLeaderless
 			f.Detail = "nothing is stored in it or taken from it: " + q.Err.Error()
-			f.Next = "see that most of the NATS servers that hold it run; if they do and it stays: docs/operations.md, A stream has no leader"
+			f.Next = "see that most of the NATS servers that hold it run; if they do and it stays: docs/operations.md, A " +
+				"stream has no leader"
 		}
 		out = append(out, f)
 	}
@@ -61,8 +63,10 @@ func judgeReplicas(s Snapshot) (out []Finding) {
 		if what == "" {
 			what = fmt.Sprintf("it is behind by %d operations of %s", r.Lag, r.Of)
 		}
-		out = append(out, Finding{ReplicaGone, Wrong, server, fmt.Sprintf("%s: %d of its copies of streams and consumers could not take over", what, t.streams),
-			"see that this NATS server runs, that its disk has room, and that its JetStream is on (its log; /healthz of its monitoring); restart it"})
+		out = append(out, Finding{ReplicaGone, Wrong, server,
+			fmt.Sprintf("%s: %d of its copies of streams and consumers could not take over", what, t.streams),
+			"see that this NATS server runs, that its disk has room, and that its JetStream is on (its log; /healthz of its " +
+				"monitoring); restart it"})
 	}
 	return out
 }
@@ -72,7 +76,9 @@ func judgeEntries(s Snapshot) []Finding {
 	if len(s.Unreadable) == 0 {
 		return nil
 	}
-	return []Finding{{EntryUnreadable, Wrong, s.Unreadable[0], text.Count(len(s.Unreadable), "entry of the registry holds", "entries of the registry hold") +
-		" as the newest revision what is none; the revision before it stands, where there is one",
-		"somebody else writes there: check who may publish to $KV.>; the next change of each mends it: waybill endpoint update, event-type set, channel update or escalation-policy update"}}
+	return []Finding{{EntryUnreadable, Wrong, s.Unreadable[0],
+		text.Count(len(s.Unreadable), "entry of the registry holds", "entries of the registry hold") +
+			" as the newest revision what is none; the revision before it stands, where there is one",
+		"somebody else writes there: check who may publish to $KV.>; the next change of each mends it: waybill endpoint " +
+			"update, event-type set, channel update or escalation-policy update"}}
 }

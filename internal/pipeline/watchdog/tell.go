@@ -167,7 +167,8 @@ func storeOne(ctx context.Context, kv jetstream.KeyValue, t escalation.Problem, 
 
 // known says whether somebody has taken the alert in hand: the notice that
 // tells of it, or none when people know.
-func (w *Watchdog) known(ctx context.Context, kv jetstream.KeyValue, theirs map[string]*notice, s stored) (n *notice, known bool) {
+func (w *Watchdog) known(ctx context.Context, kv jetstream.KeyValue, theirs map[string]*notice, s stored) (n *notice,
+	known bool) {
 	if s.member == nil {
 		return nil, false
 	}
@@ -218,7 +219,8 @@ func (w *Watchdog) open(ctx context.Context, kv jetstream.KeyValue, n *notice) {
 	i.Steps, i.Messages = 1, 1
 	n.id = i.MessageID(1)
 	for _, c := range i.Policy.Steps[0].Channels {
-		i.Reach[c] = &escalation.Reach{Step: 1, Active: true, Message: 1, To: i.Seen, StartedAt: now, TryAt: now.Add(leaveAlone)}
+		i.Reach[c] = &escalation.Reach{Step: 1, Active: true, Message: 1, To: i.Seen, StartedAt: now,
+			TryAt: now.Add(leaveAlone)}
 	}
 	if kv == nil || i.FirstRevision == 0 {
 		return
@@ -256,7 +258,8 @@ func (w *Watchdog) send(ctx context.Context, n *notice, ok map[key]bool) {
 	if !toldOne {
 		e = w.log.Error()
 	}
-	e.Str("incident_id", n.incident.ID).Str("tenant", first.Tenant).Str("event_id", first.EventID).Str("endpoint_id", first.EndpointID).
+	e.Str("incident_id", n.incident.ID).Str("tenant", first.Tenant).Str("event_id", first.EventID).Str("endpoint_id",
+		first.EndpointID).
 		Str("reason", first.Reason).Int("concerns", len(n.members)).Bool("told", toldOne).Msg("watchdog.told")
 }
 
@@ -284,11 +287,13 @@ func (w *Watchdog) sendOne(ctx context.Context, n *notice, number int, name stri
 		if name == escalation.Nobody {
 			what = outcome.NobodyTold
 		}
-		return channel.Result{Class: outcome.ClassTerminal, Outcome: what, StartedAt: time.Now().UTC(), Error: "there is no such channel; make it with: waybill channel create"}
+		return channel.Result{Class: outcome.ClassTerminal, Outcome: what, StartedAt: time.Now().UTC(),
+			Error: "there is no such channel; make it with: waybill channel create"}
 	}
 	c, err := c.Open(w.o.Keys)
 	if err != nil {
-		return channel.Result{Class: outcome.ClassTerminal, Outcome: outcome.Misconfigured, StartedAt: time.Now().UTC(), Error: err.Error()}
+		return channel.Result{Class: outcome.ClassTerminal, Outcome: outcome.Misconfigured, StartedAt: time.Now().UTC(),
+			Error: err.Error()}
 	}
 	by := n.members[0].by
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(time.Until(by)/2, minTry))
@@ -368,7 +373,8 @@ func (w *Watchdog) recordTry(ctx context.Context, n *notice, number int, name st
 		rec := w.escalationRecord(c, "trigger")
 		rec.ID = record.EscalationID(n.id, name, c.try, c.ID)
 		rec.At, rec.StartedAt, rec.DurationUS = r.StartedAt.Add(r.Duration), r.StartedAt, r.Duration.Microseconds()
-		rec.Attempt, rec.Status, rec.Outcome, rec.Class, rec.Error, rec.URL = c.try, r.Status, string(r.Outcome), string(r.Class), r.Error, address
+		rec.Attempt, rec.Status, rec.Outcome, rec.Class, rec.Error, rec.URL = c.try, r.Status, string(r.Outcome),
+			string(r.Class), r.Error, address
 		rec.IncidentID, rec.MessageID, rec.EscalationPolicy, rec.Step = n.incident.ID, n.id, n.incident.Policy.Name, number
 		rec.Channel, rec.ChannelKind = name, kind
 		m, err := rec.Message()

@@ -26,8 +26,12 @@ func TestPeopleAreToldBeforeTheDeadlineWhileNoDispatcherAndNoEscalatorRuns(t *te
 		t.Errorf("told at %s, after the deadline %s", n.at, o.DeliverBy)
 	}
 	t.Logf("told %s before the deadline", o.DeliverBy.Sub(n.at).Round(time.Millisecond))
-	said := b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Kind == record.Escalation && r.Outcome == "delivered" })[0]
-	if said.Actor != Actor || said.EventID != o.EventID || said.EndpointID != o.EndpointID || said.Reason != "deadline_exceeded" || said.IncidentID != n.data.Incident || said.Detail == "" {
+	said := b.ledger.WaitFor(t, 1, func(r record.Record) bool {
+		return r.Kind == record.Escalation &&
+			r.Outcome == "delivered"
+	})[0]
+	if said.Actor != Actor || said.EventID != o.EventID || said.EndpointID != o.EndpointID ||
+		said.Reason != "deadline_exceeded" || said.IncidentID != n.data.Incident || said.Detail == "" {
 		t.Errorf("on record: %+v", said)
 	}
 
@@ -38,9 +42,11 @@ func TestPeopleAreToldBeforeTheDeadlineWhileNoDispatcherAndNoEscalatorRuns(t *te
 	b.escalator()
 	b.eventually("the escalator has taken the dead letter", func() bool {
 		c, err := b.js.Consumer(t.Context(), streams.Escalations, streams.EscalatorConsumer)
-		return err == nil && c.CachedInfo().NumPending == 0 && c.CachedInfo().NumAckPending == 0 && c.CachedInfo().AckFloor.Stream > 0
+		return err == nil && c.CachedInfo().NumPending == 0 && c.CachedInfo().NumAckPending == 0 &&
+			c.CachedInfo().AckFloor.Stream > 0
 	})
-	b.eventually("the watchdog has forgotten it", func() bool { return d.outstanding.Load().Open == 0 && d.outstanding.Load().Untold == 0 })
+	b.eventually("the watchdog has forgotten it",
+		func() bool { return d.outstanding.Load().Open == 0 && d.outstanding.Load().Untold == 0 })
 	if got := r.about(dead.ID); len(got) != 1 {
 		t.Errorf("told %d times: %+v", len(got), got)
 	}
@@ -75,7 +81,8 @@ func TestAnEscalatorThatRunsIsAskedAndTellsOnce(t *testing.T) {
 	if told[0].Actor == Actor {
 		t.Error("the watchdog told though the escalator runs")
 	}
-	b.eventually("it is known that people were told", func() bool { return d.outstanding.Load().PastDeadline == 1 && d.outstanding.Load().Untold == 0 })
+	b.eventually("it is known that people were told",
+		func() bool { return d.outstanding.Load().PastDeadline == 1 && d.outstanding.Load().Untold == 0 })
 	if n := len(r.about(dead.ID)); n != 1 {
 		t.Errorf("told %d times", n)
 	}
@@ -88,11 +95,15 @@ func TestWhatNobodyToldOfIsToldAndCounted(t *testing.T) {
 	r.status.Store(http.StatusServiceUnavailable)
 	b.tellable(r)
 	now := time.Now().UTC()
-	late, early := deadLetter(owed(1, now.Add(-time.Hour), 0), now.Add(-6*time.Minute)), deadLetter(owed(2, now.Add(-time.Hour), 0), now.Add(-time.Minute))
-	rejected := record.Record{ID: record.EventRecordID(77, now), Kind: record.EventRejected, At: now.Add(-time.Minute), Tenant: "default", Reason: "invalid_event"}
+	late, early := deadLetter(owed(1, now.Add(-time.Hour), 0), now.Add(-6*time.Minute)),
+		deadLetter(owed(2, now.Add(-time.Hour), 0), now.Add(-time.Minute))
+	rejected := record.Record{ID: record.EventRecordID(77, now), Kind: record.EventRejected, At: now.Add(-time.Minute),
+		Tenant: "default", Reason: "invalid_event"}
 	settled := deadLetter(owed(3, now.Add(-time.Hour), 0), now.Add(-20*time.Minute))
-	inTime := record.Record{ID: record.EscalationID("inc_1-1", "hook", 1, settled.ID), Kind: record.Escalation, At: now.Add(-19 * time.Minute), Tenant: "default",
-		EventID: settled.EventID, EndpointID: settled.EndpointID, Outcome: "delivered", Class: classDelivered, Action: "trigger"}
+	inTime := record.Record{ID: record.EscalationID("inc_1-1", "hook", 1, settled.ID), Kind: record.Escalation,
+		At: now.Add(-19 * time.Minute), Tenant: "default",
+		EventID: settled.EventID, EndpointID: settled.EndpointID, Outcome: "delivered", Class: classDelivered,
+		Action: "trigger"}
 	b.publish(late, settled, inTime, early, rejected)
 	d := b.watchdog("first")
 	counted := b.ledger.WaitFor(t, 1, func(r record.Record) bool { return r.Action == actionNotTold })
@@ -100,7 +111,10 @@ func TestWhatNobodyToldOfIsToldAndCounted(t *testing.T) {
 		t.Errorf("counted: %+v", counted[0])
 	}
 	r.WaitFor(t, 1)
-	b.eventually("the figure", func() bool { return d.metric(t, "waybill_dead_letters_not_escalated_within_5m_total") == 1 })
+	b.eventually("the figure", func() bool {
+		return d.metric(t,
+			"waybill_dead_letters_not_escalated_within_5m_total") == 1
+	})
 	r.status.Store(http.StatusNoContent)
 	for _, id := range []string{late.ID, early.ID, rejected.ID} {
 		b.ledger.WaitFor(t, 1, func(r record.Record) bool {
@@ -125,7 +139,8 @@ func TestADeliveryThatGetsItsVerdictIsNobodysBusiness(t *testing.T) {
 	b.eventually("it leads", d.Leading)
 	now := time.Now().UTC()
 	o, o2 := owed(1, now, 11*time.Second), owed(2, now, 11*time.Second)
-	delivered := record.Record{ID: "att_1", Kind: record.Attempt, At: now, StartedAt: now, Tenant: "default", EventID: o.EventID, EndpointID: o.EndpointID, DeliverBy: o.DeliverBy, Decision: "delivered"}
+	delivered := record.Record{ID: "att_1", Kind: record.Attempt, At: now, StartedAt: now, Tenant: "default",
+		EventID: o.EventID, EndpointID: o.EndpointID, DeliverBy: o.DeliverBy, Decision: "delivered"}
 	b.publish(o, delivered, o2)
 	dead := deadLetter(o2, now)
 	r.waitAbout(t, dead.ID)

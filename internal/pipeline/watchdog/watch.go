@@ -118,7 +118,8 @@ func (s *watcher) act(ctx context.Context, found []Finding) {
 	changes := s.alarms.update(found, time.Now())
 	s.w.metrics.raised(s.alarms.list())
 	// Stored first: whoever takes over repeats at most what was not said.
-	if err := errors.Join(s.w.store(ctx, streams.StatusAlarms, s.alarms.list()), s.w.store(ctx, streams.StatusMarks, s.marks)); err != nil && ctx.Err() == nil {
+	if err := errors.Join(s.w.store(ctx, streams.StatusAlarms, s.alarms.list()),
+		s.w.store(ctx, streams.StatusMarks, s.marks)); err != nil && ctx.Err() == nil {
 		s.w.log.Warn().Err(err).Msg("watchdog.status_not_stored")
 	}
 	s.say(ctx, changes)
@@ -147,7 +148,8 @@ func (s *watcher) unseen(err error) {
 	if away < bound {
 		return
 	}
-	f := Finding{NATSUnreachable, Wrong, "", "the NATS server has not answered for " + away.Round(time.Second).String() + ": nothing is accepted or delivered",
+	f := Finding{NATSUnreachable, Wrong, "", "the NATS server has not answered for " + away.Round(time.Second).String() +
+		": nothing is accepted or delivered",
 		"see that it runs, and its disk"}
 	changes := s.alarms.update(append(s.present(), f), time.Now())
 	s.w.metrics.raised(s.alarms.list())

@@ -124,8 +124,10 @@ func New(o Options) (*Watchdog, error) {
 		return nil, fmt.Errorf("watchdog: %w", err)
 	}
 	w := &Watchdog{o: o, log: o.Log, js: js, pub: pub, metrics: newMetrics(o.Metrics),
-		channels: revision.NewView(js, channel.Registry(), o.Log), policies: revision.NewView(js, escalation.Policies(), o.Log),
-		registry: registry.NewView(js, o.Log), tasks: make(chan []task), done: make(chan result, maxTasks), alarms: make(chan []change, 1)}
+		channels: revision.NewView(js, channel.Registry(), o.Log),
+		policies: revision.NewView(js, escalation.Policies(), o.Log),
+		registry: registry.NewView(js, o.Log), tasks: make(chan []task), done: make(chan result, maxTasks),
+		alarms: make(chan []change, 1)}
 	w.outstanding.Store(&reading{})
 	return w, nil
 }
@@ -158,7 +160,8 @@ func (o Options) withDefaults() Options {
 
 // Ready says whether the watchdog sees. It is a readiness check.
 func (w *Watchdog) Ready(context.Context) error {
-	for what, ready := range map[string]<-chan struct{}{"channels": w.channels.Ready(), "escalation policies": w.policies.Ready()} {
+	for what, ready := range map[string]<-chan struct{}{"channels": w.channels.Ready(),
+		"escalation policies": w.policies.Ready()} {
 		select {
 		case <-ready:
 		default:
@@ -180,7 +183,8 @@ func (w *Watchdog) Leading() bool {
 // Run watches until ctx ends.
 func (w *Watchdog) Run(ctx context.Context) error {
 	g := new(errgroup.Group)
-	for _, part := range []func(context.Context) error{w.channels.Run, w.policies.Run, w.registry.Run, w.lead, w.follow, w.work, w.watch, w.announce} {
+	for _, part := range []func(context.Context) error{w.channels.Run, w.policies.Run, w.registry.Run, w.lead, w.follow,
+		w.work, w.watch, w.announce} {
 		g.Go(func() error { return part(ctx) })
 	}
 	return g.Wait()

@@ -129,11 +129,13 @@ func (w *Watchdog) do(ctx context.Context, tasks []task) {
 		c, err := w.alertOf(ctx, t)
 		switch {
 		case err == nil && t.step == tell && escalation.Choose(w.policies.All(), c.Problem).Revision == 0:
-			w.log.Error().Str("tenant", c.Tenant).Str("event_id", c.EventID).Str("endpoint_id", c.EndpointID).Str("reason", c.Reason).
+			w.log.Error().Str("tenant", c.Tenant).Str("event_id", c.EventID).Str("endpoint_id", c.EndpointID).Str("reason",
+				c.Reason).
 				Msg("watchdog.nobody_to_tell: no policy is for it; make one with: waybill escalation-policy create")
 			w.done <- result{key: t.key, step: t.step, later: true}
 		case errors.Is(err, jetstream.ErrMsgNotFound):
-			w.log.Error().Uint64("seq", t.seq).Msg("watchdog.record_gone: a delivery is overdue, and its record is no longer in LEDGER; look in ClickHouse")
+			w.log.Error().Uint64("seq", t.seq).Msg("watchdog.record_gone: a delivery is overdue, and its record is no longer " +
+				"in LEDGER; look in ClickHouse")
 			w.done <- result{key: t.key, step: t.step, gone: true}
 		case err != nil:
 			w.log.Warn().Err(err).Uint64("seq", t.seq).Msg("watchdog.record_unread")
@@ -170,7 +172,8 @@ func (w *Watchdog) alertOf(ctx context.Context, t task) (alert, error) {
 	if r.Kind == record.DeliveryOwed || r.Kind == record.Attempt {
 		c.overdue = true
 		c.ID, c.Kind = aboutDelivery(&r), record.DeliveryDeadLetter
-		c.Reason, c.Why = overdueReason, "it has no verdict though its attempts should have ended; the watchdog says so, not a dispatcher"
+		c.Reason, c.Why = overdueReason, "it has no verdict though its attempts should have ended; the watchdog says so, "+
+			"not a dispatcher"
 		c.Attempts = max(r.Attempt, 0)
 		c.At = time.Now().UTC()
 	}
@@ -198,7 +201,8 @@ func (w *Watchdog) handOver(ctx context.Context, cs []alert) map[key]bool {
 			w.log.Error().Err(err).Msg("watchdog.not_handed_over")
 			continue
 		}
-		w.log.Warn().Str("tenant", c.Tenant).Str("event_id", c.EventID).Str("endpoint_id", c.EndpointID).Str("reason", c.Reason).
+		w.log.Warn().Str("tenant", c.Tenant).Str("event_id", c.EventID).Str("endpoint_id", c.EndpointID).Str("reason",
+			c.Reason).
 			Bool("overdue", c.overdue).Time("deliver_by", c.DeliverBy).Msg("watchdog.handed_over")
 		msgs = append(msgs, ask, on)
 	}
@@ -209,15 +213,19 @@ func (w *Watchdog) handOver(ctx context.Context, cs []alert) map[key]bool {
 func (w *Watchdog) count(ctx context.Context, cs []alert) map[key]bool {
 	var msgs []*nats.Msg
 	for _, c := range cs {
-		r := record.Record{ID: record.WatchdogID(record.OperatorAction, actionNotTold, c.ID), Kind: record.OperatorAction, At: time.Now(),
-			Tenant: c.Tenant, EventID: c.EventID, EndpointID: c.EndpointID, EventType: c.EventType, ReplayID: c.ReplayID, DeliverBy: c.DeliverBy,
-			Actor: Actor, Action: actionNotTold, Reason: c.Reason, Detail: c.ID, Dispatcher: w.o.Name, Software: w.o.Software}
+		r := record.Record{ID: record.WatchdogID(record.OperatorAction, actionNotTold, c.ID), Kind: record.OperatorAction,
+			At:     time.Now(),
+			Tenant: c.Tenant, EventID: c.EventID, EndpointID: c.EndpointID, EventType: c.EventType, ReplayID: c.ReplayID,
+			DeliverBy: c.DeliverBy,
+			Actor:     Actor, Action: actionNotTold, Reason: c.Reason, Detail: c.ID, Dispatcher: w.o.Name,
+			Software: w.o.Software}
 		m, err := r.Message()
 		if err != nil {
 			w.log.Error().Err(err).Msg("watchdog.not_counted")
 			continue
 		}
-		w.log.Error().Str("tenant", c.Tenant).Str("event_id", c.EventID).Str("endpoint_id", c.EndpointID).Str("reason", c.Reason).Msg("watchdog.not_told_in_time")
+		w.log.Error().Str("tenant", c.Tenant).Str("event_id", c.EventID).Str("endpoint_id", c.EndpointID).Str("reason",
+			c.Reason).Msg("watchdog.not_told_in_time")
 		msgs = append(msgs, m)
 	}
 	ok := w.publish(ctx, cs, msgs, actionNotTold)
@@ -254,7 +262,9 @@ func (w *Watchdog) escalationRecord(c alert, action string) record.Record {
 	if c.overdue {
 		detail = fmt.Sprintf("no verdict is on record (record %d of LEDGER)", c.seq)
 	}
-	return record.Record{Kind: record.Escalation, At: time.Now(), Tenant: c.Tenant, EventID: c.EventID, EndpointID: c.EndpointID,
-		EventType: c.EventType, ReplayID: c.ReplayID, DeliverBy: c.DeliverBy, Reason: c.Reason, Detail: detail, Actor: Actor, Action: action,
+	return record.Record{Kind: record.Escalation, At: time.Now(), Tenant: c.Tenant, EventID: c.EventID,
+		EndpointID: c.EndpointID,
+		EventType:  c.EventType, ReplayID: c.ReplayID, DeliverBy: c.DeliverBy, Reason: c.Reason, Detail: detail, Actor: Actor,
+		Action:     action,
 		Dispatcher: w.o.Name, Software: w.o.Software}
 }

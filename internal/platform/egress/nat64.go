@@ -38,7 +38,8 @@ func (p Policy) WithNAT64(prefixes []string) (Policy, error) {
 			return Policy{}, fmt.Errorf("NAT64 prefix: %q is not an IPv6 CIDR; write it like 2001:db8:64::/96", raw)
 		}
 		if _, ok := nat64Bytes(prefix.Bits()); !ok {
-			return Policy{}, fmt.Errorf("NAT64 prefix: %q has %d bits; RFC 6052 knows 32, 40, 48, 56, 64 and 96", raw, prefix.Bits())
+			return Policy{}, fmt.Errorf("NAT64 prefix: %q has %d bits; RFC 6052 knows 32, 40, 48, 56, 64 and 96", raw,
+				prefix.Bits())
 		}
 		if prefix != prefix.Masked() {
 			return Policy{}, fmt.Errorf("NAT64 prefix: %q has bits set beyond its length; write %s", raw, prefix.Masked())

@@ -27,7 +27,8 @@ func TestAnAddressBehindATranslatorIsWhatItLeadsTo(t *testing.T) {
 			t.Fatal(err)
 		}
 		var blocked *BlockedError
-		if err := p.Check(netip.MustParseAddr(addrs[0])); !errors.As(err, &blocked) || blocked.Class != "nat64_embedded_private" {
+		if err := p.Check(netip.MustParseAddr(addrs[0])); !errors.As(err, &blocked) ||
+			blocked.Class != "nat64_embedded_private" {
 			t.Errorf("%s in %s: %v", addrs[0], prefix, err)
 		}
 		if err := p.Check(netip.MustParseAddr(addrs[1])); err != nil {
@@ -44,7 +45,8 @@ func TestTheLongestPrefixOfATranslatorDecides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Check(netip.MustParseAddr("2606:4700:64::a01:221")); err == nil || !strings.Contains(err.Error(), "nat64_embedded_private") {
+	if err := p.Check(netip.MustParseAddr("2606:4700:64::a01:221")); err == nil ||
+		!strings.Contains(err.Error(), "nat64_embedded_private") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -67,8 +69,9 @@ func TestAllowedNetworksHoldForWhatATranslatorLeadsTo(t *testing.T) {
 
 func TestPrefixesThatNoTranslatorHasAreRefused(t *testing.T) {
 	for raw, want := range map[string]string{
-		"": "not an IPv6 CIDR", "10.0.0.0/8": "not an IPv6 CIDR", "2001:db8::": "not an IPv6 CIDR", "::ffff:1.2.3.4/96": "not an IPv6 CIDR",
-		"2001:db8::/33": "RFC 6052 knows", "2001:db8::1/96": "write 2001:db8::/96", "2001:db8::/128": "RFC 6052 knows",
+		"": "not an IPv6 CIDR", "10.0.0.0/8": "not an IPv6 CIDR", "2001:db8::": "not an IPv6 CIDR",
+		"::ffff:1.2.3.4/96": "not an IPv6 CIDR",
+		"2001:db8::/33":     "RFC 6052 knows", "2001:db8::1/96": "write 2001:db8::/96", "2001:db8::/128": "RFC 6052 knows",
 	} {
 		if _, err := (Policy{}).WithNAT64([]string{raw}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", raw, err, want)

@@ -30,7 +30,8 @@ type BlockedError struct {
 }
 
 func (e *BlockedError) Error() string {
-	return fmt.Sprintf("address %s is %s and may not be called; to permit it, add its CIDR to --egress-allow", e.Addr, e.Class)
+	return fmt.Sprintf("address %s is %s and may not be called; to permit it, add its CIDR to --egress-allow", e.Addr,
+		e.Class)
 }
 
 // ParseAllow builds a Policy from CIDRs ("10.20.0.0/16", "fd00:1::/48") and
@@ -55,17 +56,20 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	if !strings.Contains(s, "/") {
 		a, err := netip.ParseAddr(s)
 		if err != nil || a.Zone() != "" {
-			return netip.Prefix{}, fmt.Errorf("egress allow list: %q is neither a CIDR nor an address; write it like 10.20.0.0/16 or fd00:1::/48", s)
+			return netip.Prefix{}, fmt.Errorf("egress allow list: %q is neither a CIDR nor an address; write it like "+
+				"10.20.0.0/16 or fd00:1::/48", s)
 		}
 		a = a.Unmap()
 		return netip.PrefixFrom(a, a.BitLen()), nil
 	}
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("egress allow list: %q is not a CIDR (%w); write it like 10.20.0.0/16 or fd00:1::/48", s, err)
+		return netip.Prefix{}, fmt.Errorf("egress allow list: %q is not a CIDR (%w); write it like 10.20.0.0/16 or "+
+			"fd00:1::/48", s, err)
 	}
 	if p != p.Masked() {
-		return netip.Prefix{}, fmt.Errorf("egress allow list: %q has bits set beyond its length; write %s, or the address alone", s, p.Masked())
+		return netip.Prefix{}, fmt.Errorf("egress allow list: %q has bits set beyond its length; write %s, or the address "+
+			"alone", s, p.Masked())
 	}
 	if p.Addr().Is4In6() {
 		if p.Bits() < 96 {

@@ -40,14 +40,17 @@ func TestOnlyGloballyRoutableUnicastMayBeCalled(t *testing.T) {
 		{"5f00::1", "srv6"}, {"4000::1", "reserved"}, {"1::1", "reserved"}, {"e000::1", "reserved"},
 		{"fe80::1%eth0", "zone"}, {"2606:4700::1111%eth0", "zone"},
 
-		{"::ffff:8.8.8.8", ""}, {"::ffff:127.0.0.1", "ipv4_mapped_loopback"}, {"::ffff:169.254.169.254", "ipv4_mapped_metadata"},
+		{"::ffff:8.8.8.8", ""}, {"::ffff:127.0.0.1", "ipv4_mapped_loopback"},
+		{"::ffff:169.254.169.254", "ipv4_mapped_metadata"},
 		{"::127.0.0.1", "ipv4_compatible_loopback"}, {"::8.8.8.8", "ipv4_compatible"},
 		{"::ffff:0:10.0.0.1", "ipv4_translated_private"}, {"::ffff:0:8.8.8.8", "ipv4_translated"},
-		{"64:ff9b::8.8.8.8", ""}, {"64:ff9b::10.0.0.1", "nat64_embedded_private"}, {"64:ff9b::169.254.169.254", "nat64_embedded_metadata"},
+		{"64:ff9b::8.8.8.8", ""}, {"64:ff9b::10.0.0.1", "nat64_embedded_private"},
+		{"64:ff9b::169.254.169.254", "nat64_embedded_metadata"},
 		{"64:ff9b:1::10.0.0.1", "nat64_local_private"}, {"64:ff9b:1::8.8.8.8", "nat64_local"},
 		{"2002:0a00:0001::1", "6to4_private"}, {"2002:7f00:0001::", "6to4_loopback"}, {"2002:0808:0808::1", "6to4"},
 		{"2001:0:808:808:0:0:80ff:fffe", "teredo_loopback"}, {"2001::f7f7:f7f7", "teredo"},
-		{"2606:4700::5efe:10.0.0.1", "isatap_private"}, {"2606:4700::200:5efe:127.0.0.1", "isatap_loopback"}, {"2606:4700::5efe:8.8.8.8", ""},
+		{"2606:4700::5efe:10.0.0.1", "isatap_private"}, {"2606:4700::200:5efe:127.0.0.1", "isatap_loopback"},
+		{"2606:4700::5efe:8.8.8.8", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.addr, func(t *testing.T) {
@@ -110,12 +113,14 @@ func TestTheAllowListPermitsSpecialAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []string{"127.0.0.1", "::ffff:127.0.0.1", "10.1.2.3", "::ffff:10.1.2.3", "fd00:1::9", "192.168.7.7", "172.16.0.9", "8.8.8.8"} {
+	for _, s := range []string{"127.0.0.1", "::ffff:127.0.0.1", "10.1.2.3", "::ffff:10.1.2.3", "fd00:1::9", "192.168.7.7",
+		"172.16.0.9", "8.8.8.8"} {
 		if err := p.Check(netip.MustParseAddr(s)); err != nil {
 			t.Errorf("%s: %v", s, err)
 		}
 	}
-	for _, s := range []string{"10.2.0.1", "192.168.7.8", "::1", "fd00:2::1", "64:ff9b::10.1.2.3", "2002:7f00:1::", "::127.0.0.1", "fd00:1::1%eth0"} {
+	for _, s := range []string{"10.2.0.1", "192.168.7.8", "::1", "fd00:2::1", "64:ff9b::10.1.2.3", "2002:7f00:1::",
+		"::127.0.0.1", "fd00:1::1%eth0"} {
 		if p.Check(netip.MustParseAddr(s)) == nil {
 			t.Errorf("%s may be called", s)
 		}
@@ -174,7 +179,8 @@ func TestADialIsCheckedOnTheAddressOfTheSocket(t *testing.T) {
 }
 
 func TestAnythingButAPlainTCPAddressIsRefusedAtTheSocket(t *testing.T) {
-	for _, tt := range [][2]string{{"udp4", "8.8.8.8:53"}, {"unix", "/run/x"}, {"tcp4", ":80"}, {"tcp4", "x:80"}, {"tcp6", "[fe80::1%lo]:80"}} {
+	for _, tt := range [][2]string{{"udp4", "8.8.8.8:53"}, {"unix", "/run/x"}, {"tcp4", ":80"}, {"tcp4", "x:80"},
+		{"tcp6", "[fe80::1%lo]:80"}} {
 		if (Policy{}).ControlContext(context.Background(), tt[0], tt[1], nil) == nil {
 			t.Errorf("%s %s is not refused", tt[0], tt[1])
 		}

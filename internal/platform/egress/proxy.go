@@ -39,7 +39,8 @@ func ParseProxy(raw string, credentials bool) (Proxy, error) {
 	}
 	t, err := ParseURL(raw)
 	if err != nil {
-		return Proxy{}, fmt.Errorf("%s; write a proxy like http://proxy.example.com:3128", strings.TrimPrefix(err.Error(), "url: "))
+		return Proxy{}, fmt.Errorf("%s; write a proxy like http://proxy.example.com:3128",
+			strings.TrimPrefix(err.Error(), "url: "))
 	}
 	if t.URL.Port() == "" {
 		return Proxy{}, errors.New("has no port; write it like http://proxy.example.com:3128")

@@ -164,7 +164,8 @@ func (t *Tunnel) ask(ctx context.Context, conn net.Conn, target string) (early [
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: target}, Host: target, Header: http.Header{}}
 	if t.Proxy.User != "" || t.Proxy.Password != "" {
-		req.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(t.Proxy.User+":"+t.Proxy.Password)))
+		req.Header.Set("Proxy-Authorization", "Basic "+
+			base64.StdEncoding.EncodeToString([]byte(t.Proxy.User+":"+t.Proxy.Password)))
 	}
 	if err := req.Write(conn); err != nil {
 		stop()
@@ -179,7 +180,8 @@ func (t *Tunnel) ask(ctx context.Context, conn net.Conn, target string) (early [
 	case err != nil:
 		return nil, reachingProxy(err)
 	case resp.StatusCode/100 != 2:
-		return nil, &ProxyError{text: fmt.Sprintf("the egress proxy answered %d to CONNECT", resp.StatusCode), next: resp.StatusCode >= 500}
+		return nil, &ProxyError{text: fmt.Sprintf("the egress proxy answered %d to CONNECT", resp.StatusCode),
+			next: resp.StatusCode >= 500}
 	case r.Buffered() > 0 && !t.ServerFirst:
 		return nil, &ProxyError{text: "the egress proxy sent more than its answer to CONNECT"}
 	}
@@ -216,7 +218,8 @@ func reachingProxy(err error) error {
 		text = "the egress proxy: " + dnsText(dns)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		text = "the egress proxy refused the connection"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
 		text = "the egress proxy ended the connection"
 	case errors.As(err, &timeout) && timeout.Timeout():
 		text = "the egress proxy did not answer in time"

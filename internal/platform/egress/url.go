@@ -80,7 +80,8 @@ func checkText(raw string) (authority string, err error) {
 	}
 	for i := range len(raw) {
 		if c := raw[i]; c <= ' ' || c == 0x7f || c == '\\' {
-			return "", fmt.Errorf("url: has a space, control character or backslash at byte %d; remove it or percent-encode it in the path", i)
+			return "", fmt.Errorf("url: has a space, control character or backslash at byte %d; remove it or percent-encode "+
+				"it in the path", i)
 		}
 	}
 	if strings.Contains(raw, "#") {

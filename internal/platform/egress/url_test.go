@@ -104,21 +104,29 @@ func notations(a netip.Addr) []string {
 	b := a.As4()
 	n := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
 	dotted := a.String()
-	wide := strings.NewReplacer("0", "０", "1", "１", "2", "２", "3", "３", "4", "４", "5", "５", "6", "６", "7", "７", "8", "８", "9", "９")
+	wide := strings.NewReplacer("0", "０", "1", "１", "2", "２", "3", "３", "4", "４", "5", "５", "6", "６", "7", "７", "8", "８",
+		"9", "９")
 	inverted := fmt.Sprintf("%02x%02x:%02x%02x", ^b[0], ^b[1], ^b[2], ^b[3])
 	hex := fmt.Sprintf("%02x%02x:%02x%02x", b[0], b[1], b[2], b[3])
 	return []string{
 		dotted, dotted + ".", dotted + "..", "00" + dotted,
-		fmt.Sprint(n), fmt.Sprintf("%d.", n), fmt.Sprintf("%#x", n), fmt.Sprintf("0X%X", n), fmt.Sprintf("%#o", n), fmt.Sprintf("%o", n),
+		fmt.Sprint(n), fmt.Sprintf("%d.", n), fmt.Sprintf("%#x", n), fmt.Sprintf("0X%X", n), fmt.Sprintf("%#o", n),
+		fmt.Sprintf("%o", n),
 		fmt.Sprintf("%#o.%#o.%#o.%#o", b[0], b[1], b[2], b[3]), fmt.Sprintf("%03d.%03d.%03d.%03d", b[0], b[1], b[2], b[3]),
 		fmt.Sprintf("%#x.%#x.%#x.%#x", b[0], b[1], b[2], b[3]), fmt.Sprintf("%#x.%#o.%d.%d", b[0], b[1], b[2], b[3]),
-		fmt.Sprintf("%d.%d", b[0], n&0xffffff), fmt.Sprintf("%d.%d.%d", b[0], b[1], n&0xffff), fmt.Sprintf("%#x.%#x", b[0], n&0xffffff),
+		fmt.Sprintf("%d.%d", b[0], n&0xffffff), fmt.Sprintf("%d.%d.%d", b[0], b[1], n&0xffff),
+		fmt.Sprintf("%#x.%#x", b[0], n&0xffffff),
 		fmt.Sprintf("%d", uint64(n)+1<<32), // Wraps around in a 32-bit parser.
-		wide.Replace(dotted), strings.ReplaceAll(dotted, ".", "。"), strings.ReplaceAll(dotted, ".", "%2e"), "%" + fmt.Sprintf("%02x", dotted[0]) + dotted[1:],
-		"user@" + dotted, "example.com@" + dotted, dotted + "#@example.com", dotted + `\@example.com`, "example.com:80@" + dotted,
-		"[::ffff:" + dotted + "]", "[::ffff:" + hex + "]", "[0:0:0:0:0:ffff:" + dotted + "]", "[::" + dotted + "]", "[" + dotted + "]",
-		"[64:ff9b::" + dotted + "]", "[64:ff9b:1::" + dotted + "]", "[2002:" + hex + "::1]", "[2001::" + inverted + "]", "[::ffff:0:" + dotted + "]",
-		"[2606:4700::5efe:" + dotted + "]", "[fe80::200:5efe:" + dotted + "%25lo]", "[::ffff:" + dotted + "%251]", "[::FFFF:" + strings.ToUpper(hex) + "]",
+		wide.Replace(dotted), strings.ReplaceAll(dotted, ".", "。"), strings.ReplaceAll(dotted, ".", "%2e"),
+		"%" + fmt.Sprintf("%02x", dotted[0]) + dotted[1:],
+		"user@" + dotted, "example.com@" + dotted, dotted + "#@example.com", dotted + `\@example.com`,
+		"example.com:80@" + dotted,
+		"[::ffff:" + dotted + "]", "[::ffff:" + hex + "]", "[0:0:0:0:0:ffff:" + dotted + "]", "[::" + dotted + "]",
+		"[" + dotted + "]",
+		"[64:ff9b::" + dotted + "]", "[64:ff9b:1::" + dotted + "]", "[2002:" + hex + "::1]", "[2001::" + inverted + "]",
+		"[::ffff:0:" + dotted + "]",
+		"[2606:4700::5efe:" + dotted + "]", "[fe80::200:5efe:" + dotted + "%25lo]", "[::ffff:" + dotted + "%251]",
+		"[::FFFF:" + strings.ToUpper(hex) + "]",
 	}
 }
 
@@ -166,7 +174,8 @@ func FuzzNotationsOfBlockedAddresses(f *testing.F) {
 // FuzzURL checks that what is accepted means one thing only: the host reads back
 // the same, and is either a checked address or a name that cannot be one.
 func FuzzURL(f *testing.F) {
-	for _, s := range []string{"https://example.com/a?b", "http://127.1:80", "https://[::1]:1/", "http://a@b#c", "http://0x7f.1\\@x"} {
+	for _, s := range []string{"https://example.com/a?b", "http://127.1:80", "https://[::1]:1/", "http://a@b#c",
+		"http://0x7f.1\\@x"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {

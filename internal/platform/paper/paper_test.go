@@ -9,7 +9,8 @@ import (
 
 func TestAPageIsA4AndSaysWhatItIsAndWhichOfHowMany(t *testing.T) {
 	css := string(Style(Margins{Title: "Evidence of delivery", Made: "2026", Of: "event e1"}))
-	for _, want := range []string{"size: A4", `content: "Evidence of delivery"`, `content: "event e1"`, `"page " counter(page) " of " counter(pages)`} {
+	for _, want := range []string{"size: A4", `content: "Evidence of delivery"`, `content: "event e1"`,
+		`"page " counter(page) " of " counter(pages)`} {
 		if !strings.Contains(css, want) {
 			t.Errorf("the style lacks %s:\n%s", want, css)
 		}
@@ -18,7 +19,8 @@ func TestAPageIsA4AndSaysWhatItIsAndWhichOfHowMany(t *testing.T) {
 	// stand alone at the foot of one.
 	rule := func(selector, property string) {
 		t.Helper()
-		for _, m := range regexp.MustCompile(`([^{}]+)\{([^}]*)\}`).FindAllStringSubmatch(strings.TrimPrefix(rules, "@media print {"), -1) {
+		for _, m := range regexp.MustCompile(`([^{}]+)\{([^}]*)\}`).FindAllStringSubmatch(strings.TrimPrefix(rules,
+			"@media print {"), -1) {
 			for _, s := range strings.Split(m[1], ",") {
 				if strings.TrimSpace(s) == selector && strings.Contains(m[2], property) {
 					return

@@ -21,7 +21,8 @@ func Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case onLoopback(r) && !loopbackName(r.Host):
-			New(http.StatusForbidden, "wrong_host", "the Host header names another host than this loopback address; call it as localhost or 127.0.0.1").Write(w)
+			New(http.StatusForbidden, "wrong_host", "the Host header names another host than this loopback address; call it "+
+				"as localhost or 127.0.0.1").Write(w)
 		case origins.Check(r) != nil:
 			New(http.StatusForbidden, "cross_origin", "a page of another origin may not change anything here").Write(w)
 		default:

@@ -84,12 +84,14 @@ func write(w http.ResponseWriter, contentType string, status int, v any) {
 
 // NotFound answers every path that nothing else does.
 func NotFound(w http.ResponseWriter, r *http.Request) {
-	New(http.StatusNotFound, "no_such_route", "nothing is at "+strconv.Quote(r.URL.Path)+"; the API is under /v1/").Write(w)
+	New(http.StatusNotFound, "no_such_route",
+		"nothing is at "+strconv.Quote(r.URL.Path)+"; the API is under /v1/").Write(w)
 }
 
 // MethodNotAllowed says which methods a path has.
 func MethodNotAllowed(method string, allow ...string) *Problem {
-	p := New(http.StatusMethodNotAllowed, "method_not_allowed", method+" is not for this path; use "+strings.Join(allow, " or "))
+	p := New(http.StatusMethodNotAllowed, "method_not_allowed",
+		method+" is not for this path; use "+strings.Join(allow, " or "))
 	p.Allow = allow
 	return p
 }

@@ -27,9 +27,11 @@ func guarded(t *testing.T, listen string) *httptest.Server {
 func TestALoopbackListenerIsCalledByALoopbackNameOnly(t *testing.T) {
 	s := guarded(t, "127.0.0.1:0")
 	for host, want := range map[string]int{
-		"localhost": 200, "localhost:1": 200, "LOCALHOST.": 200, "app.localhost:80": 200, "127.0.0.1": 200, "127.9.9.9:80": 200, "[::1]": 200, "[::1]:80": 200,
-		"example.com": 403, "example.com:80": 403, "127.0.0.1.example.com": 403, "localhost.example.com": 403, "notlocalhost": 403,
-		"10.0.0.1": 403, "[fd00::1]": 403, "0.0.0.0": 403, "2130706433": 403, "127.1": 403,
+		"localhost": 200, "localhost:1": 200, "LOCALHOST.": 200, "app.localhost:80": 200, "127.0.0.1": 200,
+		"127.9.9.9:80": 200, "[::1]": 200, "[::1]:80": 200,
+		"example.com": 403, "example.com:80": 403, "127.0.0.1.example.com": 403, "localhost.example.com": 403,
+		"notlocalhost": 403,
+		"10.0.0.1":     403, "[fd00::1]": 403, "0.0.0.0": 403, "2130706433": 403, "127.1": 403,
 	} {
 		req, err := http.NewRequest("GET", s.URL, nil)
 		if err != nil {
@@ -84,11 +86,13 @@ func TestAProblemIsWrittenWithItsHeaders(t *testing.T) {
 	p := problem.New(503, "full", "no room").Of("event")
 	p.RetryAfter, p.Allow = 1500*time.Millisecond, []string{"GET", "POST"}
 	p.Write(w)
-	if h := w.Header(); h.Get("Retry-After") != "2" || h.Get("Allow") != "GET, POST" || h.Get("Content-Type") != problem.ContentType {
+	if h := w.Header(); h.Get("Retry-After") != "2" || h.Get("Allow") != "GET, POST" ||
+		h.Get("Content-Type") != problem.ContentType {
 		t.Errorf("headers %v", h)
 	}
 	var got map[string]any
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 503 || got["status"] != 503.0 || got["field"] != "event" || got["type"] != "urn:waybill:problem:full" {
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 503 || got["status"] != 503.0 ||
+		got["field"] != "event" || got["type"] != "urn:waybill:problem:full" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

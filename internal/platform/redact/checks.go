@@ -159,7 +159,8 @@ func codiceFiscale(b []byte) bool {
 	sum := 0
 	for i, c := range b[:16] {
 		digit := class[c]&isDigit != 0
-		if !digit && class[c]&isUpper == 0 || form[i] == 'L' && digit || form[i] == 'D' && !digit && indexOf(omocodia, c) < 0 {
+		if !digit && class[c]&isUpper == 0 || form[i] == 'L' && digit || form[i] == 'D' && !digit &&
+			indexOf(omocodia, c) < 0 {
 			return false
 		}
 		if i == 15 {

@@ -9,8 +9,10 @@ import (
 )
 
 func TestNoInputMakesItSlow(t *testing.T) {
-	for _, piece := range []string{"@", "a@", "password=", `"password":"`, "token:", "::", "=", "eyJ", "?a=", "?a=b&", "born ", "mrn 1", "4111 ", "1.", "1-", "%25", `\\`, "&#64;",
-		"://", "https://a:b", "basic ", "bearer:", "-----BEGIN ", "[", `"`, "A1", "aA1", "DE89", "a/", "\xff", "١", "cookie: ", "SG.", "AKIA", "aGVsbG8g"} {
+	for _, piece := range []string{"@", "a@", "password=", `"password":"`, "token:", "::", "=", "eyJ", "?a=", "?a=b&",
+		"born ", "mrn 1", "4111 ", "1.", "1-", "%25", `\\`, "&#64;",
+		"://", "https://a:b", "basic ", "bearer:", "-----BEGIN ", "[", `"`, "A1", "aA1", "DE89", "a/", "\xff", "١",
+		"cookie: ", "SG.", "AKIA", "aGVsbG8g"} {
 		text := []byte(strings.Repeat(piece, 1+(256<<10)/len(piece)))
 		began := time.Now()
 		redact.Default().Find(text, redact.Known{Payload: text[:64<<10], Values: []string{strings.Repeat(piece, 40)}})

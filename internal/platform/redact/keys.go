@@ -63,13 +63,16 @@ func vocabulary() map[string]Key {
 		maritalstatus familienstand nationality staatsangehörigkeit politicalopinion`)
 	add(Key{Kind: Personal, What: "bank data"}, `iban bic accountnumber bankaccount bankaccountnumber kontonummer kontonr cardnumber ccnumber creditcard creditcardnumber
 		creditcardno numerocarta kreditkarte kreditkartennummer salary gehalt income einkommen`)
-	add(Key{Kind: Personal, What: "perhaps a person's name", Weak: true}, `name username login contact person recipient author nom naam namn nazwa`)
+	add(Key{Kind: Personal, What: "perhaps a person's name", Weak: true},
+		`name username login contact person recipient author nom naam namn nazwa`)
 	add(Key{Kind: Personal, What: "perhaps a person's name", Weak: true, Removed: true}, `nickname displayname patient`)
 	add(Key{Kind: Secret, What: "perhaps a session's id", Weak: true, Removed: true}, `sid connectsid`)
-	add(Key{Kind: Personal, What: "perhaps contact data", Weak: true}, `address city town ort ville ciudad tel zip ipaddress ip latitude longitude geo location`)
+	add(Key{Kind: Personal, What: "perhaps contact data", Weak: true},
+		`address city town ort ville ciudad tel zip ipaddress ip latitude longitude geo location`)
 	add(Key{Kind: Personal, What: "free text, in which people write anything", Weak: true}, `notes note comment comments remark remarks bemerkung
 		freetext message description text body content html`)
-	add(Key{Kind: Personal, What: "perhaps data about a person's health", Weak: true}, `age alter weight height bmi medical health clinical condition lab result results`)
+	add(Key{Kind: Personal, What: "perhaps data about a person's health", Weak: true},
+		`age alter weight height bmi medical health clinical condition lab result results`)
 	return m
 }
 
@@ -77,8 +80,10 @@ var words = vocabulary()
 
 // impersonal are the parts of a name behind which an address, name or number is
 // a machine's: ip_address, host_name, file name.
-var impersonal = map[string]bool{"ip": true, "remote": true, "mac": true, "host": true, "server": true, "bind": true, "listen": true, "file": true,
-	"event": true, "class": true, "method": true, "function": true, "service": true, "product": true, "queue": true, "topic": true, "field": true,
+var impersonal = map[string]bool{"ip": true, "remote": true, "mac": true, "host": true, "server": true, "bind": true,
+	"listen": true, "file": true,
+	"event": true, "class": true, "method": true, "function": true, "service": true, "product": true, "queue": true,
+	"topic": true, "field": true,
 	"error": true, "http": true, "status": true, "type": true, "exception": true}
 
 // LookUp says what a name, as in a JSON object, says of its value: the
@@ -108,7 +113,8 @@ func lookUpBytes(name []byte, more map[string]Key) (Key, bool) {
 		if !ok {
 			continue
 		}
-		if before := len(begins) - n; before > 0 && (k.Kind == Personal || k.Kind == NationalID) && impersonal[string(text[begins[before-1]:start])] {
+		if before := len(begins) - n; before > 0 && (k.Kind == Personal || k.Kind == NationalID) &&
+			impersonal[string(text[begins[before-1]:start])] {
 			return Key{}, false
 		}
 		return k, true
@@ -130,7 +136,8 @@ func splitASCII(name, text []byte, begins []int) ([]byte, []int) {
 			continue
 		}
 		if k&isUpper != 0 {
-			if i > 0 && (class[name[i-1]]&isLower != 0 || class[name[i-1]]&isUpper != 0 && i+1 < len(name) && class[name[i+1]]&isLower != 0) {
+			if i > 0 && (class[name[i-1]]&isLower != 0 || class[name[i-1]]&isUpper != 0 && i+1 < len(name) &&
+				class[name[i+1]]&isLower != 0) {
 				fresh = true
 			}
 			c |= 0x20
@@ -173,7 +180,8 @@ func split(name string) []string {
 		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
 			flush()
 			continue
-		case unicode.IsUpper(r) && i > 0 && (unicode.IsLower(runes[i-1]) || i+1 < len(runes) && unicode.IsUpper(runes[i-1]) && unicode.IsLower(runes[i+1])):
+		case unicode.IsUpper(r) && i > 0 && (unicode.IsLower(runes[i-1]) || i+1 < len(runes) && unicode.IsUpper(runes[i-1]) &&
+			unicode.IsLower(runes[i+1])):
 			flush()
 		}
 		b.WriteRune(unicode.ToLower(r))

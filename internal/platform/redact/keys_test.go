@@ -19,7 +19,8 @@ func TestWhatIsMostlyAboutAPersonIsNotKept(t *testing.T) {
 			t.Errorf("%s became %s, %d removed", text, out, n)
 		}
 	}
-	for _, stays := range []string{`{"patient":{"type":"patient","id":"p_4"}}`, `{"name":"order_queue"}`, "no patient has this id"} {
+	for _, stays := range []string{`{"patient":{"type":"patient","id":"p_4"}}`, `{"name":"order_queue"}`,
+		"no patient has this id"} {
 		if out, n := redact.Default().Redact([]byte(stays)); n > 0 {
 			t.Errorf("%s became %s", stays, out)
 		}
@@ -31,12 +32,14 @@ func TestWhatIsMostlyAboutAPersonIsNotKept(t *testing.T) {
 
 // A time as this program writes it, with nanoseconds, is no social security number.
 func TestTimesWithNanosecondsStay(t *testing.T) {
-	for _, text := range []string{`{"timestamp":"2026-11-30T17:10:05.226123457Z"}`, "at 2026-11-30T17:10:05.078051120+01:00, again", "2026-11-30 17:10:05.1234567z"} {
+	for _, text := range []string{`{"timestamp":"2026-11-30T17:10:05.226123457Z"}`,
+		"at 2026-11-30T17:10:05.078051120+01:00, again", "2026-11-30 17:10:05.1234567z"} {
 		if out, n := redact.Default().Redact([]byte(text)); n > 0 {
 			t.Errorf("%s became %s", text, out)
 		}
 	}
-	for _, text := range []string{"2026-11-30T17:10:05.078051120", "2026-11-30T17:10:05.078051120Zebra", "2026-11-30T17:10:05.0780511201Z"} {
+	for _, text := range []string{"2026-11-30T17:10:05.078051120", "2026-11-30T17:10:05.078051120Zebra",
+		"2026-11-30T17:10:05.0780511201Z"} {
 		if out, n := redact.Default().Redact([]byte(text)); n == 0 {
 			t.Errorf("%s was kept: %s", text, out)
 		}

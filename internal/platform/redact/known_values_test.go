@@ -13,15 +13,18 @@ import (
 func TestWhatWasSentIsNotKeptWhenItIsSentBack(t *testing.T) {
 	const sent = `{"order":"o_17","patient":{"ref":"p_4"},"text":"seen on Monday, \u00fcber alles stable, next visit in two weeks"}`
 	for name, back := range map[string]string{
-		"as it was": `{"received":` + sent + `}`, "as a string": strconv.Quote(sent), "a piece of it": "cannot parse: " + sent[40:90] + " ...",
-		"in base64": base64.StdEncoding.EncodeToString([]byte(sent)), "twice": sent + "\n" + sent, "cut off": "xx" + sent[:60],
+		"as it was": `{"received":` + sent + `}`, "as a string": strconv.Quote(sent),
+		"a piece of it": "cannot parse: " + sent[40:90] + " ...",
+		"in base64":     base64.StdEncoding.EncodeToString([]byte(sent)), "twice": sent + "\n" + sent,
+		"cut off": "xx" + sent[:60],
 	} {
 		out, found := redact.Default().Clean([]byte(back), redact.Known{Payload: []byte(sent)})
 		if len(found) == 0 || strings.Contains(string(out), "Monday") || strings.Contains(string(out), "patient") {
 			t.Errorf("%s: %q, %+v", name, out, found)
 		}
 	}
-	if out, found := redact.Default().Clean([]byte(`got {"a":true}`), redact.Known{Payload: []byte(`{"a":true}`)}); len(found) != 1 {
+	if out, found := redact.Default().Clean([]byte(`got {"a":true}`),
+		redact.Known{Payload: []byte(`{"a":true}`)}); len(found) != 1 {
 		t.Errorf("a short one: %q", out)
 	}
 	for _, own := range []string{`{"status":"accepted","order":"unknown"}`, "ok", "", strings.Repeat("x", 4000)} {
@@ -41,7 +44,8 @@ func TestAnyPieceOfThePayloadLongEnoughIsFound(t *testing.T) {
 		from := random.IntN(len(payload) - 24)
 		piece := string(payload[from : from+24])
 		text := strings.Repeat(". ", random.IntN(30)) + piece + strings.Repeat(" .", random.IntN(30))
-		if out, _ := redact.Default().Clean([]byte(text), redact.Known{Payload: payload}); strings.Contains(string(out), piece) {
+		if out, _ := redact.Default().Clean([]byte(text), redact.Known{Payload: payload}); strings.Contains(string(out),
+			piece) {
 			t.Fatalf("kept %q of %q", piece, text)
 		}
 	}

@@ -67,7 +67,8 @@ func (s *scanner) number(i int) number {
 			}
 			num.n++
 			num.end, seps = j+1, 0
-		case num.n >= 6 && t[j-1] == '2' && num.corsica == 0 && (c|0x20 == 'a' || c|0x20 == 'b') && j+1 < len(t) && (class[t[j+1]]&isDigit != 0 || separator(t[j+1])):
+		case num.n >= 6 && t[j-1] == '2' && num.corsica == 0 && (c|0x20 == 'a' || c|0x20 == 'b') && j+1 < len(t) &&
+			(class[t[j+1]]&isDigit != 0 || separator(t[j+1])):
 			num.corsica = c | 0x20
 		case separator(c) && seps < 2:
 			seps++
@@ -131,7 +132,8 @@ func zone(t []byte) bool {
 	if len(t) > 0 && t[0]|0x20 == 'z' {
 		return len(t) == 1 || class[t[1]]&isAlnum == 0
 	}
-	return len(t) >= 6 && (t[0] == '+' || t[0] == '-' || t[0] == ' ') && onlyDigits(t[1:3]) && t[3] == ':' && onlyDigits(t[4:6]) && (len(t) == 6 || class[t[6]]&isAlnum == 0)
+	return len(t) >= 6 && (t[0] == '+' || t[0] == '-' || t[0] == ' ') && onlyDigits(t[1:3]) && t[3] == ':' &&
+		onlyDigits(t[4:6]) && (len(t) == 6 || class[t[6]]&isAlnum == 0)
 }
 
 func two(t []byte) int { return int(t[0]-'0')*10 + int(t[1]-'0') }
@@ -242,7 +244,8 @@ func (s *scanner) lettered(num *number, before, after byte) bool {
 		s.add(NationalID, "German KVNR", num.start-1, num.end)
 	case num.n == 8 && class[a]&isUpper != 0 && dni[value(d)%23] == a:
 		s.add(NationalID, "Spanish DNI", num.start, end+1)
-	case num.n == 7 && upper(before) >= 'X' && upper(before) <= 'Z' && class[a]&isUpper != 0 && dni[(int(upper(before)-'X')*10_000_000+value(d))%23] == a:
+	case num.n == 7 && upper(before) >= 'X' && upper(before) <= 'Z' && class[a]&isUpper != 0 &&
+		dni[(int(upper(before)-'X')*10_000_000+value(d))%23] == a:
 		s.add(NationalID, "Spanish NIE", num.start-1, end+1)
 	case num.n == 7 && class[a]&isUpper != 0 && irish(d, s.t[end:], pps):
 		s.add(NationalID, "Irish PPS number", num.start, min(len(s.t), end+2))
@@ -301,7 +304,8 @@ func nino(t []byte) int {
 		return 0
 	}
 	p := t[len(t)-n:]
-	if class[p[0]]&isUpper == 0 || class[p[1]]&isUpper == 0 || bytes.IndexByte([]byte("DFIQUV"), p[0]) >= 0 && p[0] != 'Q' || bytes.IndexByte([]byte("DFIQUVO"), p[1]) >= 0 && p[1] != 'Q' {
+	if class[p[0]]&isUpper == 0 || class[p[1]]&isUpper == 0 || bytes.IndexByte([]byte("DFIQUV"), p[0]) >= 0 &&
+		p[0] != 'Q' || bytes.IndexByte([]byte("DFIQUVO"), p[1]) >= 0 && p[1] != 'Q' {
 		return 0
 	}
 	return n

@@ -26,7 +26,8 @@ func (s *scanner) pairs() {
 // keyBefore reads the name that ends before the mark at i.
 func (s *scanner) keyBefore(i int) (Key, bool) {
 	j := i
-	for j > 0 && i-j < 4 && (s.t[j-1] == ' ' || s.t[j-1] == '\t' || class[s.t[j-1]]&isQuote != 0 || s.t[j-1] == '\\' || s.t[j-1] == ']') {
+	for j > 0 && i-j < 4 && (s.t[j-1] == ' ' || s.t[j-1] == '\t' || class[s.t[j-1]]&isQuote != 0 || s.t[j-1] == '\\' ||
+		s.t[j-1] == ']') {
 		j--
 	}
 	end := j
@@ -62,7 +63,8 @@ func (s *scanner) keyBefore(i int) (Key, bool) {
 // valueAfter finds the value that begins at i.
 func (s *scanner) valueAfter(i int, key Key) (from, to int) {
 	t := s.t
-	for i < len(t) && (t[i] == ' ' || t[i] == '\t' || t[i] == ':' || t[i] == '=' || t[i] == '>' || t[i] == '\n' && key.Kind != Cookie) {
+	for i < len(t) && (t[i] == ' ' || t[i] == '\t' || t[i] == ':' || t[i] == '=' || t[i] == '>' || t[i] == '\n' &&
+		key.Kind != Cookie) {
 		i++
 	}
 	// A quote may itself be escaped, as in JSON within JSON.
@@ -164,7 +166,8 @@ func (s *scanner) urls() {
 		authority := t[i:end]
 		if n := bytes.IndexAny(authority, "/?#"); n >= 0 {
 			// A password may hold such a mark by mistake; a port holds digits only.
-			if colon := bytes.IndexByte(authority[:n], ':'); bytes.IndexByte(authority[:n], '@') >= 0 || colon < 0 || onlyDigits(authority[colon+1:n]) {
+			if colon := bytes.IndexByte(authority[:n], ':'); bytes.IndexByte(authority[:n], '@') >= 0 || colon < 0 ||
+				onlyDigits(authority[colon+1:n]) {
 				authority = authority[:n]
 			}
 		}
@@ -193,7 +196,8 @@ func (s *scanner) queries() {
 		}
 		for j := i + 1; ; {
 			name := j
-			for j < len(t) && j-name < maxKey && (class[t[j]]&(isWord|isHigh) != 0 || t[j] == '.' || t[j] == '[' || t[j] == ']' || t[j] == '%') {
+			for j < len(t) && j-name < maxKey && (class[t[j]]&(isWord|isHigh) != 0 || t[j] == '.' || t[j] == '[' ||
+				t[j] == ']' || t[j] == '%') {
 				j++
 			}
 			if j == name || j >= len(t) || t[j] != '=' {
@@ -277,7 +281,8 @@ func (s *scanner) schemes() {
 			to++
 		}
 		switch string(bytes.ToLower(bytes.TrimRight(t[from:to], ".,"))) {
-		case "", "auth", "authentication", "authorization", "token", "tokens", "is", "scheme", "realm", "error", "realm=", "error=", "credentials", "required", "was", "or", "and":
+		case "", "auth", "authentication", "authorization", "token", "tokens", "is", "scheme", "realm", "error", "realm=",
+			"error=", "credentials", "required", "was", "or", "and":
 			continue
 		}
 		s.add(Secret, "credentials behind "+string(bytes.ToLower(t[i:i+n])), from, to)

@@ -69,7 +69,8 @@ func Default() *Redactor {
 
 // New checks a policy and makes it ready.
 func New(p Policy) (*Redactor, error) {
-	r := &Redactor{excerpt: MaxExcerpt, off: map[Kind]bool{}, keys: map[string]Key{}, headers: map[string]bool{}, only: map[string]int{}}
+	r := &Redactor{excerpt: MaxExcerpt, off: map[Kind]bool{}, keys: map[string]Key{}, headers: map[string]bool{},
+		only: map[string]int{}}
 	var err error
 	if r.excerpt, err = length("excerpt_bytes", p.ExcerptBytes); err != nil {
 		return nil, err
@@ -85,7 +86,8 @@ func New(p Policy) (*Redactor, error) {
 		r.headers[name] = i < len(p.Headers)
 	}
 	if len(p.Patterns) > maxPatterns {
-		return nil, fmt.Errorf("patterns: %d of them, at most %d: each costs time on every response; join some with |", len(p.Patterns), maxPatterns)
+		return nil, fmt.Errorf("patterns: %d of them, at most %d: each costs time on every response; join some with |",
+			len(p.Patterns), maxPatterns)
 	}
 	for i, x := range p.Patterns {
 		c, err := compile(x)
@@ -103,7 +105,8 @@ func New(p Policy) (*Redactor, error) {
 	}
 	for _, k := range p.Off {
 		if !slices.Contains(Kinds(), k) || k == Payload || k == Own {
-			return nil, fmt.Errorf("off: %q is no kind that can be turned off; want one of %s", k, list(Kinds()[:len(Kinds())-2]))
+			return nil, fmt.Errorf("off: %q is no kind that can be turned off; want one of %s", k,
+				list(Kinds()[:len(Kinds())-2]))
 		}
 		r.off[k] = true
 	}
@@ -148,7 +151,8 @@ func compile(p Pattern) (compiled, error) {
 		return compiled{}, fmt.Errorf(".pattern: %w; see the syntax at https://github.com/google/re2/wiki/Syntax", err)
 	}
 	if p.Pattern == "" || re.MatchString("") {
-		return compiled{}, fmt.Errorf(".pattern: %q matches nothing at all, an empty text; make it name what is to go", p.Pattern)
+		return compiled{}, fmt.Errorf(".pattern: %q matches nothing at all, an empty text; make it name what is to go",
+			p.Pattern)
 	}
 	return compiled{Kind(p.Kind), re}, nil
 }
@@ -166,7 +170,8 @@ func length(field string, n *int) (int, error) {
 // never says that a header holds credentials by its purpose.
 func never(name string) bool {
 	switch name {
-	case "Set-Cookie", "Set-Cookie2", "Cookie", "Authorization", "Proxy-Authorization", "Authentication-Info", "Proxy-Authentication-Info",
+	case "Set-Cookie", "Set-Cookie2", "Cookie", "Authorization", "Proxy-Authorization", "Authentication-Info",
+		"Proxy-Authentication-Info",
 		"X-Api-Key", "X-Auth-Token", "X-Csrf-Token":
 		return true
 	}
@@ -186,7 +191,8 @@ func Parse(b []byte) (Policy, error) {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return p, errors.New("not JSON: it ends before the object does")
 		}
-		return p, fmt.Errorf("%s; the fields are excerpt_bytes, headers, drop_headers, patterns, keys, off and endpoints", strings.TrimPrefix(err.Error(), "json: "))
+		return p, fmt.Errorf("%s; the fields are excerpt_bytes, headers, drop_headers, patterns, keys, off and endpoints",
+			strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return p, errors.New("there is more behind the object; want one JSON object")

@@ -95,7 +95,8 @@ func bodies() []string {
 	return []string{
 		`{"status":"accepted","id":"evt_01JQ8Z6T5V3N9W2X4Y7R8S1M6K","at":"2026-11-02T10:04:05.123456Z","count":17}`,
 		"<html><head><title>502 Bad Gateway</title></head><body><center>nginx/1.24.0</center></body></html>",
-		"upstream 10.20.30.40:8443 refused; request 550e8400-e29b-41d4-a716-446655440000 at 2026-11-02 10:00:00, try again in 30 s",
+		"upstream 10.20.30.40:8443 refused; request 550e8400-e29b-41d4-a716-446655440000 at 2026-11-02 10:00:00, try " +
+			"again in 30 s",
 		"", " ", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "ünïcödé täxt — “quoted” 漢字",
 	}
 }
@@ -125,17 +126,22 @@ func TestASecretAtAnyOffsetIsRemoved(t *testing.T) {
 // needsRoom says that letters or digits right beside the sample make it
 // something else: a name of its value, or a code by its first letter.
 func needsRoom(s sample) bool {
-	return slices.Contains([]string{"cookie", "birth", "personal", "userinfo", "phone", "national_id", "iban"}, s.kind) || strings.ContainsAny(s.text, ":=&")
+	return slices.Contains([]string{"cookie", "birth", "personal", "userinfo", "phone", "national_id", "iban"}, s.kind) ||
+		strings.ContainsAny(s.text, ":=&")
 }
 
 func TestHarmlessTextIsLeftAlone(t *testing.T) {
 	for _, s := range append(bodies(),
-		"ok", "OK\n", `{"ok":true}`, `{"status":"accepted","code":12345678}`, "2026-11-02T10:00:00Z", "2026-11-02 10:00:00.123456", "the basics",
-		"line 42 of 100", "key=eyes", "id 12345678", "Grüße", "Basic authentication required", "Bearer token is missing", "Why? a = b",
+		"ok", "OK\n", `{"ok":true}`, `{"status":"accepted","code":12345678}`, "2026-11-02T10:00:00Z",
+		"2026-11-02 10:00:00.123456", "the basics",
+		"line 42 of 100", "key=eyes", "id 12345678", "Grüße", "Basic authentication required", "Bearer token is missing",
+		"Why? a = b",
 		`{"error":{"type":"InvalidRequestError","message":"The field customer_reference is required","param":"items[0].quantity"}}`,
-		`{"token_type":"bearer","expires_in":3600,"password":null,"secret":false}`, "dial tcp 203.0.113.177:443: connect: connection refused",
+		`{"token_type":"bearer","expires_in":3600,"password":null,"secret":false}`,
+		"dial tcp 203.0.113.177:443: connect: connection refused",
 		"at com.example.webhooks.InternalServerErrorHandler.handleRequest(InternalServerErrorHandler.java:1234)",
-		"https://docs.example.com/errors/webhooks/v2/signature-mismatch", `{"file_name":"a.txt","ip_address":"10.0.0.1","event_name":"order.paid"}`,
+		"https://docs.example.com/errors/webhooks/v2/signature-mismatch",
+		`{"file_name":"a.txt","ip_address":"10.0.0.1","event_name":"order.paid"}`,
 		"100% sure & 50% off \\o/ a%zz", "order-2026-11-02-000123", "v1.2.3-rc.4+build.5", "Retry after 120 seconds, 3 of 8",
 	) {
 		if out, n := redact.Default().Redact([]byte(s)); string(out) != s || n != 0 {
@@ -145,7 +151,8 @@ func TestHarmlessTextIsLeftAlone(t *testing.T) {
 }
 
 func TestWhatIsRemovedIsCountedByKind(t *testing.T) {
-	_, found := redact.Default().Clean([]byte(`a@b.example, c@d.example; card 4111111111111111; password=x1`), redact.Known{})
+	_, found := redact.Default().Clean([]byte(`a@b.example, c@d.example; card 4111111111111111; password=x1`),
+		redact.Known{})
 	var c redact.Counts
 	c.Add(found)
 	c.AddKind(redact.Payload, 0)
@@ -228,10 +235,13 @@ func FuzzPlanted(f *testing.F) {
 func BenchmarkRedact(b *testing.B) {
 	kilobyte := func(s string) string { return strings.Repeat(s, 1+1024/len(s))[:1024] }
 	for _, c := range []struct{ name, text string }{
-		{"ok", "ok"}, {"short JSON", `{"received":true}`}, {"1 KiB of JSON", kilobyte(bodies()[0] + ",")}, {"1 KiB of HTML", kilobyte(bodies()[1])},
-		{"1 KiB of prose", kilobyte(bodies()[2] + " ")}, {"1 KiB of escaped JSON", kilobyte(strings.ReplaceAll(bodies()[0], `"`, `\"`) + ",")},
+		{"ok", "ok"}, {"short JSON", `{"received":true}`}, {"1 KiB of JSON", kilobyte(bodies()[0] + ",")},
+		{"1 KiB of HTML", kilobyte(bodies()[1])},
+		{"1 KiB of prose", kilobyte(bodies()[2] + " ")},
+		{"1 KiB of escaped JSON", kilobyte(strings.ReplaceAll(bodies()[0], `"`, `\"`) + ",")},
 		{"1 KiB of secrets", kilobyte(known()[0].text + " jane@example.com 4111 1111 1111 1111 " + `"password":"x" `)},
-		{"1 KiB of one digit", kilobyte("1")}, {"1 KiB of @", kilobyte("@")}, {"1 KiB of base64", kilobyte("aGVsbG8gd29ybGQg")},
+		{"1 KiB of one digit", kilobyte("1")}, {"1 KiB of @", kilobyte("@")},
+		{"1 KiB of base64", kilobyte("aGVsbG8gd29ybGQg")},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			r := redact.Default()

@@ -145,8 +145,10 @@ func undoEntity(t []byte) (rune, int) {
 		}
 		return 0, 0
 	}
-	if r, ok := map[string]rune{"amp": '&', "lt": '<', "gt": '>', "quot": '"', "apos": '\'', "nbsp": ' ', "commat": '@', "period": '.',
-		"colon": ':', "equals": '=', "hyphen": '-', "dash": '-', "shy": -1, "sol": '/', "lowbar": '_', "num": '#', "quest": '?'}[name]; ok {
+	if r, ok := map[string]rune{"amp": '&', "lt": '<', "gt": '>', "quot": '"', "apos": '\'', "nbsp": ' ', "commat": '@',
+		"period": '.',
+		"colon":  ':', "equals": '=', "hyphen": '-', "dash": '-', "shy": -1, "sol": '/', "lowbar": '_', "num": '#',
+		"quest": '?'}[name]; ok {
 		return r, end + 1
 	}
 	return 0, 0

@@ -18,17 +18,24 @@ type brand struct {
 func brands() (t [256][]brand) {
 	for _, b := range []brand{
 		{"eyJ", 1, true, ""}, {"whsec_", 1, false, "a signing secret"}, {"whsk_", 1, false, "a signing secret"},
-		{"AKIA", 12, false, "an AWS access key id"}, {"ASIA", 12, false, "an AWS access key id"}, {"AIza", 20, false, "a Google API key"},
+		{"AKIA", 12, false, "an AWS access key id"}, {"ASIA", 12, false, "an AWS access key id"},
+		{"AIza", 20, false, "a Google API key"},
 		{"ya29.", 10, true, "a Google access token"}, {"GOCSPX-", 10, false, "a Google client secret"},
-		{"sk_live_", 6, false, "a Stripe key"}, {"sk_test_", 6, false, "a Stripe key"}, {"rk_live_", 6, false, "a Stripe key"},
-		{"rk_test_", 6, false, "a Stripe key"}, {"pk_live_", 6, false, "a Stripe key"}, {"pk_test_", 6, false, "a Stripe key"},
+		{"sk_live_", 6, false, "a Stripe key"}, {"sk_test_", 6, false, "a Stripe key"},
+		{"rk_live_", 6, false, "a Stripe key"},
+		{"rk_test_", 6, false, "a Stripe key"}, {"pk_live_", 6, false, "a Stripe key"},
+		{"pk_test_", 6, false, "a Stripe key"},
 		{"ghp_", 10, false, "a GitHub token"}, {"gho_", 10, false, "a GitHub token"}, {"ghu_", 10, false, "a GitHub token"},
-		{"ghs_", 10, false, "a GitHub token"}, {"ghr_", 10, false, "a GitHub token"}, {"github_pat_", 10, false, "a GitHub token"},
+		{"ghs_", 10, false, "a GitHub token"}, {"ghr_", 10, false, "a GitHub token"},
+		{"github_pat_", 10, false, "a GitHub token"},
 		{"glpat-", 10, false, "a GitLab token"}, {"xoxb-", 6, false, "a Slack token"}, {"xoxp-", 6, false, "a Slack token"},
-		{"xoxa-", 6, false, "a Slack token"}, {"xoxr-", 6, false, "a Slack token"}, {"xoxs-", 6, false, "a Slack token"}, {"xapp-", 6, false, "a Slack token"},
+		{"xoxa-", 6, false, "a Slack token"}, {"xoxr-", 6, false, "a Slack token"}, {"xoxs-", 6, false, "a Slack token"},
+		{"xapp-", 6, false, "a Slack token"},
 		{"SG.", 16, true, "a SendGrid key"}, {"npm_", 16, false, "an npm token"}, {"pypi-", 16, false, "a PyPI token"},
-		{"dop_v1_", 16, false, "a DigitalOcean token"}, {"shpat_", 16, false, "a Shopify token"}, {"sq0", 16, false, "a Square token"},
-		{"hvs.", 16, true, "a Vault token"}, {"sk-", 16, false, "an API key"}, {"hf_", 16, false, "an API key"}, {"key-", 20, false, "an API key"},
+		{"dop_v1_", 16, false, "a DigitalOcean token"}, {"shpat_", 16, false, "a Shopify token"},
+		{"sq0", 16, false, "a Square token"},
+		{"hvs.", 16, true, "a Vault token"}, {"sk-", 16, false, "an API key"}, {"hf_", 16, false, "an API key"},
+		{"key-", 20, false, "an API key"},
 		{"AGE-SECRET-KEY-", 10, false, "an age key"},
 	} {
 		t[b.prefix[0]] = append(t[b.prefix[0]], b)
@@ -118,7 +125,8 @@ func (s *scanner) branded(from, to int) bool {
 				continue
 			}
 			end := i + len(b.prefix)
-			for end < len(t) && (class[t[end]]&isWord != 0 || class[t[end]]&isB64 != 0 && b.prefix != "eyJ" || b.dots && t[end] == '.') {
+			for end < len(t) && (class[t[end]]&isWord != 0 || class[t[end]]&isB64 != 0 && b.prefix != "eyJ" || b.dots &&
+				t[end] == '.') {
 				end++
 			}
 			if end-i-len(b.prefix) < b.least {
@@ -189,7 +197,8 @@ func (x *window) count(w []byte, i, by int) {
 		return
 	}
 	// A capital letter begins a word: that is no change.
-	if last := class[w[i-1]]; last&isAlnum != 0 && k&isAlnum != 0 && last&isAlnum != k&isAlnum && !(last&isUpper != 0 && k&isLower != 0) {
+	if last := class[w[i-1]]; last&isAlnum != 0 && k&isAlnum != 0 && last&isAlnum != k&isAlnum &&
+		!(last&isUpper != 0 && k&isLower != 0) {
 		x.changes += by
 	}
 }
@@ -312,7 +321,8 @@ func (s *scanner) base64(from, to int) {
 	if err != nil || !utf8.Valid(text) || !printable(text) {
 		return
 	}
-	if colon := bytes.IndexByte(text, ':'); colon > 0 && colon < len(text)-1 && bytes.IndexByte(text, ' ') < 0 && !bytes.HasPrefix(text, []byte("{")) {
+	if colon := bytes.IndexByte(text, ':'); colon > 0 && colon < len(text)-1 && bytes.IndexByte(text, ' ') < 0 &&
+		!bytes.HasPrefix(text, []byte("{")) {
 		s.add(Secret, "base64 of a user and a password", from, to)
 		return
 	}

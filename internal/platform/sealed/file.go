@@ -26,7 +26,8 @@ func CreateFile(path string) (id string, err error) {
 	}
 	err = wholefile.Create(path, fileText([]string{written}), 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("secrets key file %s is there already; add a key to it with: waybill key rotate --secrets-key-file %s", path, path)
+		return "", fmt.Errorf("secrets key file %s is there already; add a key to it with: waybill key rotate "+
+			"--secrets-key-file %s", path, path)
 	}
 	if err != nil {
 		return "", fmt.Errorf("secrets key file: %w", err)
@@ -53,7 +54,8 @@ func AddKey(path string) (id, before string, err error) {
 		all = append(all, k.written)
 	}
 	if len(all) > maxKeys {
-		return "", "", fmt.Errorf("secrets key file %s has %d keys already; remove those that nothing is sealed under", path, maxKeys)
+		return "", "", fmt.Errorf("secrets key file %s has %d keys already; remove those that nothing is sealed under", path,
+			maxKeys)
 	}
 	if err := wholefile.Replace(path, fileText(all), 0o600); err != nil {
 		return "", "", fmt.Errorf("secrets key file: %w", err)

@@ -85,7 +85,8 @@ func parseKeys(text string) ([]key, error) {
 	var keys []key
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
-		for _, word := range strings.FieldsFunc(line, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' }) {
+		for _, word := range strings.FieldsFunc(line,
+			func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' }) {
 			k, err := parseKey(word)
 			if err != nil {
 				return nil, fmt.Errorf("key %d %w", len(keys)+1, err)

@@ -56,10 +56,12 @@ func Open(path string) (*Keyring, error) {
 func (r *Keyring) load() error {
 	info, err := os.Stat(r.path)
 	if err != nil {
-		return fmt.Errorf("secrets key file: %w; put it back: what is sealed under its keys opens with no other; if there never was one: waybill key generate --secrets-key-file %s", err, r.path)
+		return fmt.Errorf("secrets key file: %w; put it back: what is sealed under its keys opens with no other; if there "+
+			"never was one: waybill key generate --secrets-key-file %s", err, r.path)
 	}
 	if info.Mode().Perm()&0o007 != 0 {
-		return fmt.Errorf("secrets key file %s can be read by everybody (mode %04o); close it with: chmod 600 %s", r.path, info.Mode().Perm(), r.path)
+		return fmt.Errorf("secrets key file %s can be read by everybody (mode %04o); close it with: chmod 600 %s", r.path,
+			info.Mode().Perm(), r.path)
 	}
 	text, err := os.ReadFile(r.path)
 	if err != nil {

@@ -96,7 +96,8 @@ func TestOlderKeysOpenAndTheFirstOneSeals(t *testing.T) {
 		t.Errorf("sealed under %s and %s, keys %v", v.KeyID(), w.KeyID(), both.KeyIDs())
 	}
 	_, err := before.Open(w, here)
-	if !errors.Is(err, sealed.ErrUnknownKey) || !strings.Contains(err.Error(), w.KeyID()) || !strings.Contains(err.Error(), v.KeyID()) {
+	if !errors.Is(err, sealed.ErrUnknownKey) || !strings.Contains(err.Error(), w.KeyID()) ||
+		!strings.Contains(err.Error(), v.KeyID()) {
 		t.Errorf("without the key: %v", err)
 	}
 }
@@ -186,7 +187,8 @@ func TestAKeyThatIsNoneIsRefusedAndNeverQuoted(t *testing.T) {
 	}
 	r, err := sealed.Parse("# the key of 2026\n" + good + " # in use\n\n")
 	must(t, err)
-	for _, s := range []string{fmt.Sprint(r), fmt.Sprintf("%+v %#v", r, r), fmt.Sprintf("%v", struct{ K *sealed.Keyring }{r})} {
+	for _, s := range []string{fmt.Sprint(r), fmt.Sprintf("%+v %#v", r, r),
+		fmt.Sprintf("%v", struct{ K *sealed.Keyring }{r})} {
 		if strings.Contains(s, good[5:20]) {
 			t.Errorf("printed: %s", s)
 		}

@@ -61,7 +61,8 @@ func (r *Keyring) Open(v Value, at Place) (string, error) {
 	}
 	k, ok := r.find(id)
 	if !ok {
-		return "", fmt.Errorf("%w: %s (at hand: %s); add that key to the secrets key file", ErrUnknownKey, id, strings.Join(r.KeyIDs(), ", "))
+		return "", fmt.Errorf("%w: %s (at hand: %s); add that key to the secrets key file", ErrUnknownKey, id,
+			strings.Join(r.KeyIDs(), ", "))
 	}
 	plain, err := k.aead.Open(nil, nil, box, at.bytes(id))
 	if err != nil {

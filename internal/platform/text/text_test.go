@@ -13,10 +13,15 @@ import (
 // hostile are characters that steer, reorder or hide.
 func hostile() map[string]string {
 	return map[string]string{
-		"escape": "\x1b", "bell": "\a", "null": "\x00", "delete": "\x7f", "C1 CSI": "\u009b", "C1 NEL": "\u0085", "soft hyphen": "\u00ad",
-		"override": "\u202e", "isolate": "\u2066", "embedding": "\u202a", "mark": "\u200f", "zero width space": "\u200b", "non-joiner": "\u200c",
-		"joiner": "\u200d", "word joiner": "\u2060", "byte order mark": "\ufeff", "line separator": "\u2028", "paragraph separator": "\u2029",
-		"tag": "\U000e0041", "private use": "\ue000", "filler": "\u3164", "blank braille": "\u2800", "half of UTF-8": "\xc3", "C1 byte": "\x9b",
+		"escape": "\x1b", "bell": "\a", "null": "\x00", "delete": "\x7f", "C1 CSI": "\u009b", "C1 NEL": "\u0085",
+		"soft hyphen": "\u00ad",
+		"override":    "\u202e", "isolate": "\u2066", "embedding": "\u202a", "mark": "\u200f", "zero width space": "\u200b",
+		"non-joiner": "\u200c",
+		"joiner":     "\u200d", "word joiner": "\u2060", "byte order mark": "\ufeff", "line separator": "\u2028",
+		"paragraph separator": "\u2029",
+		"tag":                 "\U000e0041", "private use": "\ue000", "filler": "\u3164", "blank braille": "\u2800",
+		"half of UTF-8":   "\xc3",
+		"C1 byte":         "\x9b",
 		"grapheme joiner": "\u034f", "unassigned": "\U000e1000",
 	}
 }
@@ -36,7 +41,8 @@ func TestNoHostileCharacterIsShown(t *testing.T) {
 }
 
 func TestWhatPeopleWriteIsShownAsItIs(t *testing.T) {
-	for _, s := range []string{"", "plain", "Zoë Ångström", "日本語　テキスト", "שלום", "ภาษาไทย", "10\u202f000", "a\u00a0b", "👩\u200d🔬", "👩🏽\u200d🚀", "❤️\u200d🔥", "e\u0301"} {
+	for _, s := range []string{"", "plain", "Zoë Ångström", "日本語　テキスト", "שלום", "ภาษาไทย", "10\u202f000", "a\u00a0b",
+		"👩\u200d🔬", "👩🏽\u200d🚀", "❤️\u200d🔥", "e\u0301"} {
 		if got := text.Line(s); got != s {
 			t.Errorf("%+q becomes %+q", s, got)
 		}

@@ -101,7 +101,8 @@ func encode(spans []sdk.ReadOnlySpan) *wire.TracesData {
 		out.Spans = append(out.Spans, encodeSpan(s))
 	}
 	return &wire.TracesData{ResourceSpans: []*wire.ResourceSpans{{
-		Resource: &about.Resource{Attributes: encodeAttributes(spans[0].Resource().Attributes())}, ScopeSpans: []*wire.ScopeSpans{out}}}}
+		Resource:   &about.Resource{Attributes: encodeAttributes(spans[0].Resource().Attributes())},
+		ScopeSpans: []*wire.ScopeSpans{out}}}}
 }
 
 func encodeSpan(s sdk.ReadOnlySpan) *wire.Span {
@@ -122,7 +123,8 @@ func encodeSpan(s sdk.ReadOnlySpan) *wire.Span {
 	}
 	for _, l := range s.Links() {
 		id, trace := l.SpanContext.SpanID(), l.SpanContext.TraceID()
-		out.Links = append(out.Links, &wire.Span_Link{TraceId: trace[:], SpanId: id[:], Flags: uint32(l.SpanContext.TraceFlags())})
+		out.Links = append(out.Links, &wire.Span_Link{TraceId: trace[:], SpanId: id[:],
+			Flags: uint32(l.SpanContext.TraceFlags())})
 	}
 	return out
 }

@@ -46,7 +46,8 @@ func targetOf(o Options) (*target, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%s: want the URL of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318", name)
+		return nil, fmt.Errorf("%s: want the URL of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318",
+			name)
 	}
 	if suffix != "" {
 		u = u.JoinPath(suffix)

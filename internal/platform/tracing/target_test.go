@@ -17,10 +17,13 @@ func TestWhereTracesGoFollowsTheSettingAndThenTheEnvironment(t *testing.T) {
 	}{
 		{"nothing is set", "", nil, ""},
 		{"the setting", "http://c:4318", nil, "http://c:4318/v1/traces"},
-		{"the setting wins", "http://c:4318/", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://d"}, "http://c:4318/v1/traces"},
-		{"the environment", "", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://d/otlp"}, "https://d/otlp/v1/traces"},
+		{"the setting wins", "http://c:4318/", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://d"},
+			"http://c:4318/v1/traces"},
+		{"the environment", "", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://d/otlp"},
+			"https://d/otlp/v1/traces"},
 		{"the environment for traces is taken as it is", "", map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://d/x", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://e"}, "https://d/x"},
-		{"the exporter none", "", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://d", "OTEL_TRACES_EXPORTER": "none"}, ""},
+		{"the exporter none", "", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://d",
+			"OTEL_TRACES_EXPORTER": "none"}, ""},
 		{"disabled", "http://c", map[string]string{"OTEL_SDK_DISABLED": "true"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -34,11 +37,14 @@ func TestWhereTracesGoFollowsTheSettingAndThenTheEnvironment(t *testing.T) {
 
 func TestABadSettingIsNamed(t *testing.T) {
 	for name, env := range map[string]map[string]string{
-		"--otlp-endpoint":                     nil,
-		"OTEL_EXPORTER_OTLP_ENDPOINT":         {"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"},
-		"OTEL_EXPORTER_OTLP_HEADERS":          {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_HEADERS": "key"},
-		"OTEL_EXPORTER_OTLP_TIMEOUT":          {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_TIMEOUT": "10s"},
-		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL ": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"},
+		"--otlp-endpoint":             nil,
+		"OTEL_EXPORTER_OTLP_ENDPOINT": {"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"},
+		"OTEL_EXPORTER_OTLP_HEADERS": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c",
+			"OTEL_EXPORTER_OTLP_HEADERS": "key"},
+		"OTEL_EXPORTER_OTLP_TIMEOUT": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c",
+			"OTEL_EXPORTER_OTLP_TIMEOUT": "10s"},
+		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL ": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c",
+			"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"},
 	} {
 		o := Options{Env: func(k string) string { return env[k] }}
 		if env == nil {
@@ -51,9 +57,11 @@ func TestABadSettingIsNamed(t *testing.T) {
 }
 
 func TestASettingOfTheEnvironmentReachesTheRequest(t *testing.T) {
-	env := map[string]string{"OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Basic%20eA%3D%3D, x-a = b", "OTEL_EXPORTER_OTLP_TIMEOUT": "1500"}
+	env := map[string]string{"OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Basic%20eA%3D%3D, x-a = b",
+		"OTEL_EXPORTER_OTLP_TIMEOUT": "1500"}
 	got, err := targetOf(Options{Endpoint: "http://u:secret@c", Env: func(k string) string { return env[k] }})
-	if err != nil || got.header.Get("Authorization") != "Basic eA==" || got.header.Get("X-A") != "b" || got.timeout != 1500*time.Millisecond {
+	if err != nil || got.header.Get("Authorization") != "Basic eA==" || got.header.Get("X-A") != "b" ||
+		got.timeout != 1500*time.Millisecond {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if strings.Contains(got.shown(), "secret") {

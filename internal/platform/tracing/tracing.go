@@ -43,14 +43,16 @@ func Start(ctx context.Context, o Options) (*Tracer, error) {
 	if err != nil || to == nil {
 		return nil, err
 	}
-	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", o.Service), attribute.String("service.version", o.Version)),
+	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", o.Service),
+		attribute.String("service.version", o.Version)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	p := sdk.NewTracerProvider(sdk.WithBatcher(&exporter{target: *to, log: o.Log}), sdk.WithResource(about))
 	o.Log.Info().Str("endpoint", to.shown()).Msg("tracing.on")
-	return &Tracer{tracer: p.Tracer("github.com/waybill-dev/waybill", trace.WithInstrumentationVersion(o.Version)), provider: p}, nil
+	return &Tracer{tracer: p.Tracer("github.com/waybill-dev/waybill", trace.WithInstrumentationVersion(o.Version)),
+		provider: p}, nil
 }
 
 // Stop sends what is left, until ctx ends.

@@ -19,7 +19,8 @@ type lateAnswers struct {
 	before func(revision uint64)
 }
 
-func (l lateAnswers) Create(ctx context.Context, key string, value []byte, opts ...jetstream.KVCreateOpt) (uint64, error) {
+func (l lateAnswers) Create(ctx context.Context, key string, value []byte, opts ...jetstream.KVCreateOpt) (uint64,
+	error) {
 	revision, err := l.KeyValue.Create(ctx, key, value, opts...)
 	if err == nil {
 		l.before(revision)

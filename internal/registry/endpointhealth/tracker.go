@@ -237,10 +237,12 @@ func (t *Tracker) disable(ctx context.Context, e *registry.Endpoint, s *state) {
 		return // it succeeded elsewhere; or the next failure asks again
 	}
 	var have entry
-	if json.Unmarshal(now.Value(), &have) != nil || have.FirstFailureAt.Before(e.EnabledAt) || t.o.Now().Sub(have.FirstFailureAt) < e.DisableAfter {
+	if json.Unmarshal(now.Value(), &have) != nil || have.FirstFailureAt.Before(e.EnabledAt) ||
+		t.o.Now().Sub(have.FirstFailureAt) < e.DisableAfter {
 		return
 	}
-	detail := fmt.Sprintf("no success since %s, %s failed", have.FirstFailureAt.UTC().Format(time.RFC3339), text.Count(have.Failures, "attempt", "attempts"))
+	detail := fmt.Sprintf("no success since %s, %s failed", have.FirstFailureAt.UTC().Format(time.RFC3339),
+		text.Count(have.Failures, "attempt", "attempts"))
 	err = t.o.Store.DisableUnchanged(ctx, e, outcome.ReasonSustainedFailure, detail)
 	if err != nil {
 		if !errors.Is(err, registry.ErrConflict) && !errors.Is(err, registry.ErrNotFound) {
@@ -248,7 +250,8 @@ func (t *Tracker) disable(ctx context.Context, e *registry.Endpoint, s *state) {
 		}
 		return
 	}
-	t.o.Log.Warn().Str("tenant", e.Tenant).Str("endpoint_id", e.ID).Str("reason", string(outcome.ReasonSustainedFailure)).Str("detail", detail).Msg("endpoint.disabled")
+	t.o.Log.Warn().Str("tenant", e.Tenant).Str("endpoint_id", e.ID).Str("reason",
+		string(outcome.ReasonSustainedFailure)).Str("detail", detail).Msg("endpoint.disabled")
 	t.mu.Lock()
 	s.disabled = e.Revision
 	t.mu.Unlock()

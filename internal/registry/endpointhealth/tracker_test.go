@@ -60,7 +60,8 @@ type system struct {
 func start(t *testing.T) *system {
 	t.Helper()
 	server := testkit.NATS(t)
-	s := &system{t: t, server: server, js: server.JetStream(), clock: &clock{now: time.Now().Add(time.Minute)}} // after what the test creates
+	// after what the test creates
+	s := &system{t: t, server: server, js: server.JetStream(), clock: &clock{now: time.Now().Add(time.Minute)}}
 	var err error
 	s.store, err = registry.OpenStore(t.Context(), s.js)
 	must(t, err)
@@ -76,7 +77,8 @@ func (s *system) tracker() (*endpointhealth.Tracker, func()) {
 	must(s.t, err)
 	store, err := registry.OpenStore(s.t.Context(), js)
 	must(s.t, err)
-	tr, err := endpointhealth.New(s.t.Context(), endpointhealth.Options{JS: js, Store: store, Log: zerolog.Nop(), Every: 100 * time.Millisecond, Now: s.clock.Now})
+	tr, err := endpointhealth.New(s.t.Context(), endpointhealth.Options{JS: js, Store: store, Log: zerolog.Nop(),
+		Every: 100 * time.Millisecond, Now: s.clock.Now})
 	must(s.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -90,7 +92,8 @@ func (s *system) endpoint(disableAfter time.Duration) *registry.Endpoint {
 	s.t.Helper()
 	k, err := envelope.GenerateHMAC(rand.Reader)
 	must(s.t, err)
-	e := registry.Endpoint{ID: ids.New(ids.Endpoint, time.Now()), Tenant: "default", URL: "https://example.com/", Types: []string{">"}, State: registry.Enabled,
+	e := registry.Endpoint{ID: ids.New(ids.Endpoint, time.Now()), Tenant: "default", URL: "https://example.com/",
+		Types: []string{">"}, State: registry.Enabled,
 		Scheme: envelope.SchemeHMAC, Timeout: time.Second, MaxInFlight: 1, DisableAfter: disableAfter}
 	e.Secrets = []registry.Secret{e.SealSecret(testkit.Keys(s.t), k)}
 	e, err = s.store.Create(s.t.Context(), e, "test")
@@ -162,9 +165,14 @@ func TestAnEndpointWithoutSuccessForItsTimeIsDisabledAlsoAcrossRestarts(t *testi
 	}
 	s.clock.pass(2 * time.Hour)
 	// More than once: what is observed while a write is under way is only counted.
-	s.eventually("it is disabled", func() bool { second.Observe(e, false); return s.state(e.ID).State == registry.Disabled })
+	s.eventually("it is disabled", func() bool {
+		second.Observe(e,
+			false)
+		return s.state(e.ID).State == registry.Disabled
+	})
 	now := s.state(e.ID)
-	if now.UpdatedBy != registry.ActorWaybill || now.Change != "disabled" || now.Reason != string(outcome.ReasonSustainedFailure) || now.Revision != 2 || now.StateReason == "" {
+	if now.UpdatedBy != registry.ActorWaybill || now.Change != "disabled" ||
+		now.Reason != string(outcome.ReasonSustainedFailure) || now.Revision != 2 || now.StateReason == "" {
 		t.Errorf("%+v", now)
 	}
 	s.eventually("its failures are forgotten", func() bool { return !s.failing(e.ID) })
@@ -206,7 +214,8 @@ func TestFailuresFromBeforeItWasEnabledDoNotCount(t *testing.T) {
 	}
 	s.eventually("the failure is stored", func() bool { return s.failing(e.ID) })
 	s.clock.pass(2 * time.Hour)
-	again, err := s.store.Update(t.Context(), e.ID, "ann", "enabled", "", func(e *registry.Endpoint) error { e.EnabledAt = s.clock.Now(); return nil })
+	again, err := s.store.Update(t.Context(), e.ID, "ann", "enabled", "",
+		func(e *registry.Endpoint) error { e.EnabledAt = s.clock.Now(); return nil })
 	must(t, err)
 	for range 10 {
 		tr.Observe(&again, false)
@@ -217,7 +226,8 @@ func TestFailuresFromBeforeItWasEnabledDoNotCount(t *testing.T) {
 	if now := s.state(e.ID); now.State != registry.Enabled {
 		t.Fatalf("disabled: %s", now.StateReason)
 	}
-	// Its first failures may have come before the tracker knew that it was enabled again: its hour began with one of the later ones.
+	// Its first failures may have come before the tracker knew that it was enabled again: its hour
+	// began with one of the later ones.
 	s.eventually("its own hour is over", func() bool {
 		s.clock.pass(time.Minute)
 		tr.Observe(&again, false)
@@ -284,7 +294,8 @@ func BenchmarkObserve(b *testing.B) {
 	server := testkit.NATS(b)
 	store, err := registry.OpenStore(b.Context(), server.JetStream())
 	must(b, err)
-	tr, err := endpointhealth.New(b.Context(), endpointhealth.Options{JS: server.JetStream(), Store: store, Log: zerolog.Nop()})
+	tr, err := endpointhealth.New(b.Context(),
+		endpointhealth.Options{JS: server.JetStream(), Store: store, Log: zerolog.Nop()})
 	must(b, err)
 	e := &registry.Endpoint{ID: "ep_1", DisableAfter: time.Hour}
 	for _, success := range []bool{true, false} {

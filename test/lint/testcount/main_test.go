@@ -16,14 +16,20 @@ func TestTheCountAndTheStatusSayWhatHappened(t *testing.T) {
 		want         []string
 	}{
 		{"all pass", pass, 0, []string{"2 passed, 0 failed\n"}},
-		{"one fails", pass + `func TestTwo(t *testing.T) { t.Error("because") }`, 1, []string{"2 passed, 1 failed\n", "because", "failed: x TestTwo"}},
-		{"one is skipped", pass + `func TestTwo(t *testing.T) { t.Skip("tired") }`, 1, []string{"2 passed, 1 failed\n", "was skipped", "tired"}},
+		{"one fails", pass + `func TestTwo(t *testing.T) { t.Error("because") }`, 1,
+			[]string{"2 passed, 1 failed\n", "because", "failed: x TestTwo"}},
+		{"one is skipped", pass + `func TestTwo(t *testing.T) { t.Skip("tired") }`, 1,
+			[]string{"2 passed, 1 failed\n", "was skipped", "tired"}},
 		{"one panics", pass + `func TestTwo(t *testing.T) { panic("ouch") }`, 1, []string{"1 failed\n", "ouch"}},
-		{"the process ends in a test", "package x\nimport (\"os\"; \"testing\")\nfunc TestTwo(t *testing.T) { os.Exit(3) }", 1, []string{"0 passed, 1 failed\n"}},
-		{"the process fails after its tests", pass + "func TestMain(m *testing.M) { m.Run(); panic(\"late\") }", 1, []string{"2 passed, 1 failed\n", "late"}},
-		{"it does not compile", "package x\nimport \"testing\"\nfunc TestOne(t *testing.T) { undefined() }", 1, []string{"0 passed, 1 failed\n", "does not build", "undefined"}},
+		{"the process ends in a test", "package x\nimport (\"os\"; \"testing\")\nfunc TestTwo(t *testing.T) { os.Exit(3) }",
+			1, []string{"0 passed, 1 failed\n"}},
+		{"the process fails after its tests", pass + "func TestMain(m *testing.M) { m.Run(); panic(\"late\") }", 1,
+			[]string{"2 passed, 1 failed\n", "late"}},
+		{"it does not compile", "package x\nimport \"testing\"\nfunc TestOne(t *testing.T) { undefined() }", 1,
+			[]string{"0 passed, 1 failed\n", "does not build", "undefined"}},
 		{"there is no test", "package x", 1, []string{"0 passed, 0 failed\n"}},
-		{"the module does not resolve", "package x\nimport _ \"example.invalid/y\"\nimport \"testing\"\nfunc TestOne(t *testing.T) {}", 1, nil},
+		{"the module does not resolve", "package x\nimport _ \"example.invalid/y\"\nimport \"testing\"\nfunc TestOne(t " +
+			"*testing.T) {}", 1, nil},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -53,7 +59,8 @@ func TestTheCountAndTheStatusSayWhatHappened(t *testing.T) {
 
 func TestOneBrokenModuleFailsTheRunOfAll(t *testing.T) {
 	good := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module x\n\ngo 1.26\n", "x_test.go": "package x\nimport \"testing\"\nfunc TestOne(*testing.T) {}"} {
+	for name, text := range map[string]string{"go.mod": "module x\n\ngo 1.26\n",
+		"x_test.go": "package x\nimport \"testing\"\nfunc TestOne(*testing.T) {}"} {
 		if err := os.WriteFile(filepath.Join(good, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +76,8 @@ func TestOneBrokenModuleFailsTheRunOfAll(t *testing.T) {
 
 func TestThoseThatAreNamedRunFirst(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module x\n\ngo 1.26\n", "a/x_test.go": "package x\nimport \"testing\"\nfunc TestOne(*testing.T) {}",
+	for name, text := range map[string]string{"go.mod": "module x\n\ngo 1.26\n",
+		"a/x_test.go": "package x\nimport \"testing\"\nfunc TestOne(*testing.T) {}",
 		"b/x_test.go": "package x\nimport \"testing\"\nfunc TestOne(*testing.T) {}"} {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
 			t.Fatal(err)

@@ -152,7 +152,8 @@ func (r *report) finish(slowest int, took time.Duration) {
 	for _, b := range r.builds {
 		fmt.Fprintf(r.out, "failed: %s does not build\n", b)
 	}
-	fmt.Fprintf(r.out, "took %s\n%d passed, %d failed\n", took.Round(100*time.Millisecond), r.passed, len(r.failed)+len(r.builds))
+	fmt.Fprintf(r.out, "took %s\n%d passed, %d failed\n", took.Round(100*time.Millisecond), r.passed,
+		len(r.failed)+len(r.builds))
 }
 
 // short drops what all packages have in common.

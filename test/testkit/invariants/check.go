@@ -10,7 +10,8 @@ import (
 
 // Check returns every violation; none means that every promise was kept.
 func Check(h History) []Violation {
-	c := &checker{h: h, deliveries: map[pair]*deliveryFacts{}, events: map[string][]Row{}, owed: map[string]map[string]bool{}, owedBy: map[Contested]map[string]bool{}}
+	c := &checker{h: h, deliveries: map[pair]*deliveryFacts{}, events: map[string][]Row{},
+		owed: map[string]map[string]bool{}, owedBy: map[Contested]map[string]bool{}}
 	for _, r := range h.Ledger {
 		c.collect(r)
 	}
@@ -61,7 +62,8 @@ type checker struct {
 }
 
 func (c *checker) violated(rule Rule, at pair, format string, args ...any) {
-	c.found = append(c.found, Violation{Rule: rule, EventID: at.event, EndpointID: at.endpoint, Detail: fmt.Sprintf(format, args...)})
+	c.found = append(c.found, Violation{Rule: rule, EventID: at.event, EndpointID: at.endpoint,
+		Detail: fmt.Sprintf(format, args...)})
 }
 
 func (c *checker) delivery(at pair) *deliveryFacts {

@@ -21,8 +21,10 @@ func story() []record.Record {
 	n := 0
 	at := func() time.Time { n++; return noon.Add(time.Duration(n) * time.Second) }
 	attempt := func(event, endpoint string, number int, outcome, class, decision, replay string) record.Record {
-		r := record.Record{ID: fmt.Sprintf("att_%s_%s_%d", event, endpoint, number), Kind: record.Attempt, At: at(), Tenant: "t",
-			EventID: event, EndpointID: endpoint, Attempt: number, Outcome: outcome, Class: class, Decision: decision, ReplayID: replay,
+		r := record.Record{ID: fmt.Sprintf("att_%s_%s_%d", event, endpoint, number), Kind: record.Attempt, At: at(),
+			Tenant:  "t",
+			EventID: event, EndpointID: endpoint, Attempt: number, Outcome: outcome, Class: class, Decision: decision,
+			ReplayID:      replay,
 			PayloadDigest: fmt.Sprintf("digest-%s-%d", event, number)}
 		if decision == "retry" {
 			r.NextAttemptAt = r.At
@@ -30,7 +32,8 @@ func story() []record.Record {
 		return r
 	}
 	owed := func(endpoint, replay string) record.Record {
-		return record.Record{ID: record.OwedID("e1", endpoint, replay), Kind: record.DeliveryOwed, At: at(), Tenant: "t", EventID: "e1", EndpointID: endpoint, ReplayID: replay}
+		return record.Record{ID: record.OwedID("e1", endpoint, replay), Kind: record.DeliveryOwed, At: at(), Tenant: "t",
+			EventID: "e1", EndpointID: endpoint, ReplayID: replay}
 	}
 	return []record.Record{
 		{ID: "a1", Kind: record.EventAccepted, At: at(), Tenant: "t", EventID: "e1", Endpoints: 2},
@@ -63,8 +66,9 @@ func historyOf(records []record.Record) History {
 		h.Ledger = append(h.Ledger, Row{Idx: uint64(i), StreamSeq: uint64(i + 1), Body: body, Record: r})
 		h.Stream = append(h.Stream, Message{Seq: uint64(i + 1), Body: body, ID: r.ID})
 		if r.Kind == record.Attempt {
-			h.Requests = append(h.Requests, Request{EndpointID: r.EndpointID, EventID: r.EventID, BodyID: r.EventID, Attempt: r.Attempt,
-				Digest: r.PayloadDigest, At: r.At})
+			h.Requests = append(h.Requests, Request{EndpointID: r.EndpointID, EventID: r.EventID, BodyID: r.EventID,
+				Attempt: r.Attempt,
+				Digest:  r.PayloadDigest, At: r.At})
 		}
 	}
 	return h
@@ -121,29 +125,41 @@ func TestEachSpoiltRecordIsFound(t *testing.T) {
 		spoil func([]record.Record) []record.Record
 		want  Rule
 	}{
-		"an event without a record":             {without("u1"), RuleRecorded},
-		"an event on record twice":              {added(record.Record{ID: "u9", Kind: record.EventUnmatched, EventID: "e2"}), RuleRecorded},
-		"a valid event rejected":                {altered("u1", func(r *record.Record) { r.Kind = record.EventRejected }), RuleRecorded},
-		"an invalid event accepted":             {altered("x1", func(r *record.Record) { r.Kind = record.EventAccepted }), RuleRecorded},
-		"an endpoint that is not owed":          {without(owedGood), RuleOwed},
-		"an endpoint more than counted":         {altered("a1", func(r *record.Record) { r.Endpoints = 3 }), RuleOwed},
-		"an obligation stated twice":            {added(record.Record{ID: "owed-again", Kind: record.DeliveryOwed, EventID: "e1", EndpointID: "good"}), RuleOwed},
-		"a delivery in limbo":                   {without("d1"), RuleEnded},
-		"a delivery with two ends":              {added(record.Record{ID: "d9", Kind: record.DeliveryDeadLetter, EventID: "e1", EndpointID: "good"}), RuleEnded},
-		"a replay in limbo":                     {without("c2"), RuleEnded},
-		"a replay that nobody asked for":        {without("r2"), RuleOrder},
-		"an attempt before its obligation":      {swapped(owedGood, "att_e1_good_1"), RuleOrder},
-		"an attempt after the end":              {swapped("att_e1_bad_3", "d1"), RuleOrder},
-		"attempts out of order":                 {swapped("att_e1_bad_1", "att_e1_bad_2"), RuleOrder},
-		"a hole in the numbers":                 {without("att_e1_bad_2"), RuleNumbers},
-		"a number on record twice":              {altered("att_e1_good_2", func(r *record.Record) { r.Attempt = 1 }), RuleNumbers},
-		"another digest":                        {altered("att_e1_good_2", func(r *record.Record) { r.PayloadDigest = "other" }), RuleDigest},
-		"a digest missing though it was known":  {altered("att_e1_bad_1", func(r *record.Record) { r.PayloadDigest = "" }), RuleDigest},
-		"an attempt before it was due":          {altered("att_e1_good_1", func(r *record.Record) { r.NextAttemptAt = r.At.Add(time.Hour) }), RuleDue},
-		"an attempt after its deadline":         {altered("att_e1_good_2", func(r *record.Record) { r.DeliverBy = r.At.Add(-time.Hour) }), RuleDeadline},
-		"a record id twice":                     {altered("u1", func(r *record.Record) { r.ID = "x1" }), RuleIndex},
-		"a gap in LEDGER":                       {added(record.Record{ID: "gap", Kind: record.LedgerGap, GapFrom: 3, GapTo: 4}), RuleGap},
-		"an attempt of a delivery not known":    {added(record.Record{ID: "att_x", Kind: record.Attempt, EventID: "e1", EndpointID: "other", Attempt: 1}), RuleOrder},
+		"an event without a record": {without("u1"), RuleRecorded},
+		"an event on record twice": {added(record.Record{ID: "u9", Kind: record.EventUnmatched, EventID: "e2"}),
+			RuleRecorded},
+		"a valid event rejected": {altered("u1", func(r *record.Record) { r.Kind = record.EventRejected }),
+			RuleRecorded},
+		"an invalid event accepted": {altered("x1", func(r *record.Record) { r.Kind = record.EventAccepted }),
+			RuleRecorded},
+		"an endpoint that is not owed":  {without(owedGood), RuleOwed},
+		"an endpoint more than counted": {altered("a1", func(r *record.Record) { r.Endpoints = 3 }), RuleOwed},
+		"an obligation stated twice": {added(record.Record{ID: "owed-again", Kind: record.DeliveryOwed,
+			EventID: "e1", EndpointID: "good"}), RuleOwed},
+		"a delivery in limbo": {without("d1"), RuleEnded},
+		"a delivery with two ends": {added(record.Record{ID: "d9", Kind: record.DeliveryDeadLetter,
+			EventID: "e1", EndpointID: "good"}), RuleEnded},
+		"a replay in limbo":                {without("c2"), RuleEnded},
+		"a replay that nobody asked for":   {without("r2"), RuleOrder},
+		"an attempt before its obligation": {swapped(owedGood, "att_e1_good_1"), RuleOrder},
+		"an attempt after the end":         {swapped("att_e1_bad_3", "d1"), RuleOrder},
+		"attempts out of order":            {swapped("att_e1_bad_1", "att_e1_bad_2"), RuleOrder},
+		"a hole in the numbers":            {without("att_e1_bad_2"), RuleNumbers},
+		"a number on record twice": {altered("att_e1_good_2", func(r *record.Record) { r.Attempt = 1 }),
+			RuleNumbers},
+		"another digest": {altered("att_e1_good_2",
+			func(r *record.Record) { r.PayloadDigest = "other" }), RuleDigest},
+		"a digest missing though it was known": {altered("att_e1_bad_1", func(r *record.Record) { r.PayloadDigest = "" }),
+			RuleDigest},
+		"an attempt before it was due": {altered("att_e1_good_1",
+			func(r *record.Record) { r.NextAttemptAt = r.At.Add(time.Hour) }), RuleDue},
+		"an attempt after its deadline": {altered("att_e1_good_2",
+			func(r *record.Record) { r.DeliverBy = r.At.Add(-time.Hour) }), RuleDeadline},
+		"a record id twice": {altered("u1", func(r *record.Record) { r.ID = "x1" }), RuleIndex},
+		"a gap in LEDGER": {added(record.Record{ID: "gap", Kind: record.LedgerGap, GapFrom: 3,
+			GapTo: 4}), RuleGap},
+		"an attempt of a delivery not known": {added(record.Record{ID: "att_x", Kind: record.Attempt, EventID: "e1",
+			EndpointID: "other", Attempt: 1}), RuleOrder},
 		"a replay attempted without being owed": {without(record.OwedID("e1", "good", "rpl")), RuleOrder},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,9 +183,11 @@ func TestEachSpoiltObservationIsFound(t *testing.T) {
 		"a request to an endpoint that nothing is on record of": {func(h *History) {
 			h.Requests = append(h.Requests, Request{EventID: "e1", BodyID: "e1", EndpointID: "other", Attempt: 1})
 		}, RuleOnRecord},
-		"two requests under a number":         {func(h *History) { h.Requests = append(h.Requests, h.Requests[0]) }, RuleOneRequest},
+		"two requests under a number": {func(h *History) { h.Requests = append(h.Requests, h.Requests[0]) },
+			RuleOneRequest},
 		"a delivery that the receiver denies": {func(h *History) { h.Requests = h.Requests[:1] }, RuleHappened},
-		"a wrong signature":                   {func(h *History) { h.Requests[0].Signature = errors.New("no match") }, RuleSignature},
+		"a wrong signature": {func(h *History) { h.Requests[0].Signature = errors.New("no match") },
+			RuleSignature},
 		"a body of another event":             {func(h *History) { h.Requests[0].BodyID = "e2" }, RuleSignature},
 		"another content under the id":        {func(h *History) { h.Requests[0].Content = "other" }, RuleOneContent},
 		"a contested id of which none lost":   {func(h *History) { h.Contested = []Contested{{"t", "e1"}} }, RuleContested},
@@ -179,11 +197,12 @@ func TestEachSpoiltObservationIsFound(t *testing.T) {
 		"a record that ClickHouse lacks":      {func(h *History) { h.Ledger = h.Ledger[:len(h.Ledger)-1] }, RuleEqual},
 		"a record that LEDGER lacks":          {func(h *History) { h.Stream = h.Stream[:len(h.Stream)-1] }, RuleEqual},
 		"a record in the middle that is lost": {func(h *History) { h.Stream = slices.Delete(h.Stream, 3, 4) }, RuleEqual},
-		"two records that changed places":     {func(h *History) { h.Stream[3], h.Stream[4] = h.Stream[4], h.Stream[3] }, RuleEqual},
-		"a replay that did not happen":        {func(h *History) { h.Replayed[0].ID = "rpl2" }, RuleReplayed},
-		"a byte of a record":                  {func(h *History) { h.Ledger[3].Body[5] ^= 1 }, RuleEqual},
-		"a record under another sequence":     {func(h *History) { h.Ledger[3].StreamSeq++ }, RuleEqual},
-		"an index that is missing":            {func(h *History) { h.Ledger[3].Idx++ }, RuleIndex},
+		"two records that changed places": {func(h *History) { h.Stream[3], h.Stream[4] = h.Stream[4], h.Stream[3] },
+			RuleEqual},
+		"a replay that did not happen":    {func(h *History) { h.Replayed[0].ID = "rpl2" }, RuleReplayed},
+		"a byte of a record":              {func(h *History) { h.Ledger[3].Body[5] ^= 1 }, RuleEqual},
+		"a record under another sequence": {func(h *History) { h.Ledger[3].StreamSeq++ }, RuleEqual},
+		"an index that is missing":        {func(h *History) { h.Ledger[3].Idx++ }, RuleIndex},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := historyOf(story())

@@ -37,7 +37,8 @@ func (c *checker) chainEnds(at pair, replay string, ch *chain) {
 	owed, last := ch.owed[0].Idx, 0
 	for _, a := range ch.attempts {
 		if a.Idx < owed {
-			c.violated(RuleOrder, at, "%s: attempt %d at index %d precedes the obligation at %d", name, a.Record.Attempt, a.Idx, owed)
+			c.violated(RuleOrder, at, "%s: attempt %d at index %d precedes the obligation at %d", name, a.Record.Attempt, a.Idx,
+				owed)
 		}
 		for _, e := range ch.ends {
 			if a.Idx > e.Idx {
@@ -114,7 +115,8 @@ func (c *checker) request(at pair, d *deliveryFacts, r Request) {
 			continue // the process that knew the digest died
 		}
 		if a.Record.PayloadDigest != r.Digest {
-			c.violated(RuleDigest, at, "request %d: received %s, on record %s (%s)", r.Attempt, r.Digest, a.Record.PayloadDigest, a.Record.Outcome)
+			c.violated(RuleDigest, at, "request %d: received %s, on record %s (%s)", r.Attempt, r.Digest, a.Record.PayloadDigest,
+				a.Record.Outcome)
 		}
 	}
 	for _, ch := range d.chains {

@@ -96,20 +96,22 @@ const (
 	RuleOnRecord   Rule = "every request is on record under its number"
 	RuleOneRequest Rule = "no number is used for two requests"
 	RuleOneContent Rule = "a receiver gets one content under an id, whatever is published under it"
-	RuleContested  Rule = "of different events under one id of a tenant one stands, and each other one is on record as rejected"
-	RuleDigest     Rule = "the digest on record is that of the bytes received"
-	RuleHappened   Rule = "an answer on record was given to a request"
-	RuleSignature  Rule = "every request is signed, and names its event"
-	RuleDue        Rule = "no attempt starts before it is due"
-	RuleDeadline   Rule = "no attempt starts after its deadline"
-	RuleQueues     Rule = "nothing is left in a queue"
-	RuleEqual      Rule = "the ledger equals the stream, record for record, in order"
-	RuleIndex      Rule = "the ledger's indices are 0, 1, 2 …, and no record is there twice"
-	RuleGap        Rule = "no message is missing in LEDGER"
+	RuleContested  Rule = "of different events under one id of a tenant one stands, and each other one is on record as " +
+		"rejected"
+	RuleDigest    Rule = "the digest on record is that of the bytes received"
+	RuleHappened  Rule = "an answer on record was given to a request"
+	RuleSignature Rule = "every request is signed, and names its event"
+	RuleDue       Rule = "no attempt starts before it is due"
+	RuleDeadline  Rule = "no attempt starts after its deadline"
+	RuleQueues    Rule = "nothing is left in a queue"
+	RuleEqual     Rule = "the ledger equals the stream, record for record, in order"
+	RuleIndex     Rule = "the ledger's indices are 0, 1, 2 …, and no record is there twice"
+	RuleGap       Rule = "no message is missing in LEDGER"
 )
 
 // Rules lists every rule that Check applies.
 func Rules() []Rule {
-	return []Rule{RuleRecorded, RuleOwed, RuleReplayed, RuleEnded, RuleOrder, RuleNumbers, RuleOnRecord, RuleOneRequest, RuleOneContent, RuleContested, RuleDigest,
+	return []Rule{RuleRecorded, RuleOwed, RuleReplayed, RuleEnded, RuleOrder, RuleNumbers, RuleOnRecord, RuleOneRequest,
+		RuleOneContent, RuleContested, RuleDigest,
 		RuleHappened, RuleSignature, RuleDue, RuleDeadline, RuleQueues, RuleEqual, RuleIndex, RuleGap}
 }

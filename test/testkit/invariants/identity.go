@@ -23,7 +23,8 @@ func (c *checker) contested() {
 			}
 		}
 		if standing != 1 || losers == 0 {
-			c.violated(RuleContested, pair{event: of.ID}, "of tenant %s %d stand and %d are rejected", of.Tenant, standing, losers)
+			c.violated(RuleContested, pair{event: of.ID}, "of tenant %s %d stand and %d are rejected", of.Tenant, standing,
+				losers)
 		}
 	}
 }
@@ -39,7 +40,8 @@ func (c *checker) contents() {
 			continue
 		}
 		if r.Content != was.Content {
-			c.violated(RuleOneContent, at, "attempt %d brought %q, attempt %d brought %q", was.Attempt, was.Content, r.Attempt, r.Content)
+			c.violated(RuleOneContent, at, "attempt %d brought %q, attempt %d brought %q", was.Attempt, was.Content, r.Attempt,
+				r.Content)
 		}
 	}
 }

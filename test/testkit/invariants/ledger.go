@@ -11,7 +11,8 @@ func (c *checker) ledger() {
 			c.violated(RuleIndex, pair{}, "row %d has index %d", i, row.Idx)
 		}
 		if first, ok := ids[row.Record.ID]; ok {
-			c.violated(RuleIndex, pair{row.Record.EventID, row.Record.EndpointID}, "%q has the indices %d and %d", row.Record.ID, first, row.Idx)
+			c.violated(RuleIndex, pair{row.Record.EventID, row.Record.EndpointID}, "%q has the indices %d and %d", row.Record.ID,
+				first, row.Idx)
 		}
 		ids[row.Record.ID] = row.Idx
 	}
@@ -28,7 +29,8 @@ func (c *checker) ledger() {
 		}
 		if row := c.h.Ledger[i]; row.StreamSeq != m.Seq || !bytes.Equal(row.Body, m.Body) {
 			// What follows is shifted: one violation says it all.
-			c.violated(RuleEqual, pair{row.Record.EventID, row.Record.EndpointID}, "index %d is %q of message %d; LEDGER has %q in message %d there",
+			c.violated(RuleEqual, pair{row.Record.EventID, row.Record.EndpointID},
+				"index %d is %q of message %d; LEDGER has %q in message %d there",
 				row.Idx, row.Record.ID, row.StreamSeq, m.ID, m.Seq)
 			return
 		}

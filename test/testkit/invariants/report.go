@@ -57,7 +57,8 @@ func history(h History, of pair) []line {
 		}
 		text := fmt.Sprintf("%s  idx %d seq %d  %s  %s", clock(r.At), row.Idx, row.StreamSeq, r.Kind, r.ID)
 		if r.Attempt > 0 {
-			text += fmt.Sprintf("  attempt %d %s status %d, started %s, %d us, then %s (%s), by %s", r.Attempt, r.Outcome, r.Status,
+			text += fmt.Sprintf("  attempt %d %s status %d, started %s, %d us, then %s (%s), by %s", r.Attempt, r.Outcome,
+				r.Status,
 				clock(r.StartedAt), r.DurationUS, r.Decision, r.Detail, r.Dispatcher)
 		}
 		if !r.NextAttemptAt.IsZero() {
@@ -73,7 +74,8 @@ func history(h History, of pair) []line {
 	}
 	for _, r := range h.Requests {
 		if r.EventID == of.event && (r.EndpointID == of.endpoint || of.endpoint == "") {
-			lines = append(lines, line{r.At, fmt.Sprintf("%s  request %d at %s, digest %.12s…, answered: %s", clock(r.At), r.Attempt, r.EndpointID, r.Digest, r.Answer)})
+			lines = append(lines, line{r.At, fmt.Sprintf("%s  request %d at %s, digest %.12s…, answered: %s", clock(r.At),
+				r.Attempt, r.EndpointID, r.Digest, r.Answer)})
 		}
 	}
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })

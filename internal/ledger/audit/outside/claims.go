@@ -49,18 +49,19 @@ func readClaims(ctx context.Context, js jetstream.JetStream, now time.Time) (*cl
 		return out, nil
 	}
 	first := true
-	err = each(ctx, js, streams.Claims, i.State.FirstSeq, i.State.LastSeq, func(m jetstream.Msg, meta *jetstream.MsgMetadata) {
-		if first && meta.Sequence.Stream > 1 {
-			out.held = audit.ClaimsHeld{Since: meta.Timestamp}
-		}
-		first = false
-		var c struct {
-			AttemptID string `json:"attempt_id"`
-		}
-		if json.Unmarshal(m.Data(), &c) == nil {
-			out.made[keyOf(c.AttemptID, again.ReplaceAllString(m.Headers().Get(nats.MsgIdHdr), ""))] = struct{}{}
-		}
-	})
+	err = each(ctx, js, streams.Claims, i.State.FirstSeq, i.State.LastSeq,
+		func(m jetstream.Msg, meta *jetstream.MsgMetadata) {
+			if first && meta.Sequence.Stream > 1 {
+				out.held = audit.ClaimsHeld{Since: meta.Timestamp}
+			}
+			first = false
+			var c struct {
+				AttemptID string `json:"attempt_id"`
+			}
+			if json.Unmarshal(m.Data(), &c) == nil {
+				out.made[keyOf(c.AttemptID, again.ReplaceAllString(m.Headers().Get(nats.MsgIdHdr), ""))] = struct{}{}
+			}
+		})
 	return out, err
 }
 
@@ -72,13 +73,15 @@ func (c *claims) has(r audit.AttemptRecord) bool {
 // Vouch asks EVENTS and CLAIMS about the ledger's records with idx < before:
 // those that ClickHouse had before the streams are asked, so that none of them
 // can be ahead of its event or claim.
-func Vouch(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, db Records, f audit.Filter, before uint64) (Finding, error) {
+func Vouch(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, db Records, f audit.Filter,
+	before uint64) (Finding, error) {
 	var out Finding
 	events, err := OpenEvents(nc, js)
 	if err != nil {
 		return out, err
 	}
-	err = db.AuditEventRecords(ctx, f, before, func(rows []audit.EventRecord) error { return events.Vouch(ctx, rows, &out) })
+	err = db.AuditEventRecords(ctx, f, before,
+		func(rows []audit.EventRecord) error { return events.Vouch(ctx, rows, &out) })
 	if err != nil {
 		return out, err
 	}

@@ -100,14 +100,16 @@ func compareBatchWith(ctx context.Context, db Stored, batch []audit.Stated, epoc
 			sum.Restated++
 			continue
 		}
-		found = append(found, audit.Mismatch{Tenant: m.Tenant, EventID: m.EventID, EndpointID: m.EndpointID, What: audit.NotInClickHouse,
+		found = append(found, audit.Mismatch{Tenant: m.Tenant, EventID: m.EventID, EndpointID: m.EndpointID,
+			What:   audit.NotInClickHouse,
 			Detail: fmt.Sprintf("message %d of LEDGER, %s %q", m.Seq, m.Kind, m.ID)})
 	}
 	return found, nil
 }
 
 // readStated reads on until a batch is full or last was read.
-func readStated(ctx context.Context, it jetstream.MessagesContext, leader streams.Reader, last uint64) ([]audit.Stated, error) {
+func readStated(ctx context.Context, it jetstream.MessagesContext, leader streams.Reader, last uint64) ([]audit.Stated,
+	error) {
 	var out []audit.Stated
 	for len(out) < compareBatch {
 		once, cancel := context.WithTimeout(ctx, nextMessage)

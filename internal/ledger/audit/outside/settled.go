@@ -25,7 +25,8 @@ const settledPoll = 250 * time.Millisecond
 // ClickHouse: no event before it is in fanout's hands, and no record before it is
 // on its way from LEDGER. ClickHouse gets patience to come level. at says where
 // it stands. Each question is asked after the ones whose answer it may only add to.
-func Settle(ctx context.Context, js jetstream.JetStream, patience time.Duration, at func(context.Context) (Position, error)) (audit.Settled, error) {
+func Settle(ctx context.Context, js jetstream.JetStream, patience time.Duration,
+	at func(context.Context) (Position, error)) (audit.Settled, error) {
 	out := audit.Settled{Until: time.Now(), Known: true}
 	held, err := inHand(ctx, js)
 	if err != nil {

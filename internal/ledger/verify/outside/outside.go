@@ -38,10 +38,11 @@ func Checkpoints(ctx context.Context, js jetstream.JetStream) ([]verify.Publishe
 	state := stream.CachedInfo().State
 	kept.Created, kept.Messages = stream.CachedInfo().Created, state.Msgs
 	var out []verify.Published
-	err = read(ctx, js, streams.Checkpoints, state.FirstSeq, state.LastSeq, state.Msgs, func(_ uint64, at time.Time, body []byte) error {
-		out = append(out, verify.Published{Source: verify.FromStream, Note: string(body), At: at})
-		return nil
-	})
+	err = read(ctx, js, streams.Checkpoints, state.FirstSeq, state.LastSeq, state.Msgs,
+		func(_ uint64, at time.Time, body []byte) error {
+			out = append(out, verify.Published{Source: verify.FromStream, Note: string(body), At: at})
+			return nil
+		})
 	return out, kept, err
 }
 
@@ -64,11 +65,13 @@ func (l *Ledger) Extent(ctx context.Context) (verify.StreamExtent, error) {
 
 // Read implements verify.Stream.
 func (l *Ledger) Read(ctx context.Context, first uint64, yield func(seq uint64, body []byte) error) error {
-	return read(ctx, l.JS, streams.Ledger, first, l.state.LastSeq, l.state.Msgs, func(seq uint64, _ time.Time, body []byte) error { return yield(seq, body) })
+	return read(ctx, l.JS, streams.Ledger, first, l.state.LastSeq, l.state.Msgs,
+		func(seq uint64, _ time.Time, body []byte) error { return yield(seq, body) })
 }
 
 // read calls yield with the messages from first to last.
-func read(ctx context.Context, js jetstream.JetStream, name string, first, last, count uint64, yield func(uint64, time.Time, []byte) error) error {
+func read(ctx context.Context, js jetstream.JetStream, name string, first, last, count uint64,
+	yield func(uint64, time.Time, []byte) error) error {
 	if count == 0 {
 		return nil
 	}

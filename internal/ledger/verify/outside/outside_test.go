@@ -15,7 +15,8 @@ import (
 func TestTheStreamsAreReadToTheirEndAndNoFurther(t *testing.T) {
 	js := testkit.BareNATS(t).JetStream()
 	ctx := context.Background()
-	for name, subject := range map[string]string{streams.Checkpoints: streams.CheckpointsSubject, streams.Ledger: streams.LedgerSubject("attempt", "t")} {
+	for name, subject := range map[string]string{streams.Checkpoints: streams.CheckpointsSubject,
+		streams.Ledger: streams.LedgerSubject("attempt", "t")} {
 		if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{subject}}); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +61,8 @@ func TestTheStreamsAreReadToTheirEndAndNoFurther(t *testing.T) {
 	if err != nil || next != 501 {
 		t.Errorf("read up to %d: %v", next, err)
 	}
-	if all, kept, err := outside.Checkpoints(ctx, js); err != nil || len(all) != 1 || kept.Missing || kept.Messages != 1 || kept.LedgerCreated.IsZero() || all[0].Note != "note" || all[0].At.IsZero() {
+	if all, kept, err := outside.Checkpoints(ctx, js); err != nil || len(all) != 1 || kept.Missing || kept.Messages != 1 ||
+		kept.LedgerCreated.IsZero() || all[0].Note != "note" || all[0].At.IsZero() {
 		t.Errorf("checkpoints %+v, %v", all, err)
 	}
 }

@@ -64,7 +64,8 @@ func TestAReceiverThatAsksForHTTP11GetsIt(t *testing.T) {
 				}
 				res := try(t, c, req)
 				if res.Outcome != outcome.ConnectionReset || !res.Again || newer.Load() != 1 || older.Load() != 0 {
-					t.Fatalf("got %s %s, again %v, after %d and %d requests", res.Outcome, res.Err, res.Again, newer.Load(), older.Load())
+					t.Fatalf("got %s %s, again %v, after %d and %d requests", res.Outcome, res.Err, res.Again, newer.Load(),
+						older.Load())
 				}
 				for range 2 {
 					if res := try(t, c, req); res.Outcome != outcome.Delivered || res.HTTPVersion != "1.1" {
@@ -88,7 +89,8 @@ func TestHTTP2IsOfferedAgainAfterAWhile(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{
-		{"https://a.example:8443/other", 0, true}, {"https://a.example:8443/x", http1For - 1, true}, {"https://a.example:8443/x", http1For, false},
+		{"https://a.example:8443/other", 0, true}, {"https://a.example:8443/x", http1For - 1, true},
+		{"https://a.example:8443/x", http1For, false},
 		{"https://a.example/x", 0, false}, {"http://a.example:8443/x", 0, false}, {"https://b.example:8443/x", 0, false},
 	} {
 		if got := h.has(c.url, now.Add(c.after)); got != c.want {
@@ -100,7 +102,8 @@ func TestHTTP2IsOfferedAgainAfterAWhile(t *testing.T) {
 // A connection that had served before and ends without a byte of an answer says
 // nothing of the receiver; one that ends within an answer does, and so does a new one.
 func TestOnlyAStaleConnectionIsWorthAnAttemptAtOnce(t *testing.T) {
-	for name, again := range map[string]bool{"closes the connection": true, "resets the connection": true, "closes it after a piece of reply": false} {
+	for name, again := range map[string]bool{"closes the connection": true, "resets the connection": true,
+		"closes it after a piece of reply": false} {
 		t.Run(name, func(t *testing.T) {
 			r := listen(t, breaks()[name])
 			c := newTestClient(t, Options{})
@@ -114,7 +117,8 @@ func TestOnlyAStaleConnectionIsWorthAnAttemptAtOnce(t *testing.T) {
 	}
 	t.Run("a new connection", func(t *testing.T) {
 		r := listen(t, func(p *peer) { p.read() })
-		if res := try(t, newTestClient(t, Options{}), post("http://"+r.addr, patient)); res.Again || res.Outcome != outcome.ConnectionReset {
+		if res := try(t, newTestClient(t, Options{}), post("http://"+r.addr, patient)); res.Again ||
+			res.Outcome != outcome.ConnectionReset {
 			t.Errorf("got %s %s, again %v", res.Outcome, res.Err, res.Again)
 		}
 	})

@@ -236,7 +236,8 @@ func (c *Client) exchange(ctx context.Context, cancel context.CancelFunc, r requ
 // roundTrip sends the request. It takes another connection only while no byte of
 // the request has left this machine: an idle connection that the receiver had
 // closed costs no attempt, and the receiver cannot have seen anything of it.
-func (c *Client) roundTrip(ctx context.Context, transport *http.Transport, r request, x *exchange) (*http.Response, error) {
+func (c *Client) roundTrip(ctx context.Context, transport *http.Transport, r request, x *exchange) (*http.Response,
+	error) {
 	for stale := 0; ; stale++ {
 		req, err := c.newPost(ctx, r)
 		if err != nil {

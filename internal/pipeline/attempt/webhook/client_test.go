@@ -61,35 +61,52 @@ func answers() []misbehaviour {
 			}
 		}},
 		{"a 204 is delivered", answer("HTTP/1.1 204 No Content\r\n\r\n"), patient, outcome.Delivered, 204, nil},
-		{"a 200 without a body is delivered", answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), patient, outcome.Delivered, 200, nil},
+		{"a 200 without a body is delivered", answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), patient,
+			outcome.Delivered, 200, nil},
 		{"a 200 from HTTP/1.0 is delivered", once("HTTP/1.0 200 OK\r\n\r\nfine"), patient, outcome.Delivered, 200, nil},
-		{"a 500 can be tried again", answer("HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n"), patient, outcome.StatusRetryable, 500, nil},
+		{"a 500 can be tried again", answer("HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n"), patient, outcome.StatusRetryable,
+			500, nil},
 		{"a 404 is final", answer("HTTP/1.1 404 X\r\nContent-Length: 0\r\n\r\n"), patient, outcome.StatusTerminal, 404, nil},
-		{"a 999 counts as 5xx", answer("HTTP/1.1 999 X\r\nContent-Length: 0\r\n\r\n"), patient, outcome.StatusRetryable, 999, nil},
-		{"an early hint before a 200 is delivered", answer("HTTP/1.1 103 Early Hints\r\n\r\n" + ok), patient, outcome.Delivered, 200, nil},
+		{"a 999 counts as 5xx", answer("HTTP/1.1 999 X\r\nContent-Length: 0\r\n\r\n"), patient, outcome.StatusRetryable, 999,
+			nil},
+		{"an early hint before a 200 is delivered", answer("HTTP/1.1 103 Early Hints\r\n\r\n" + ok), patient,
+			outcome.Delivered, 200, nil},
 
 		{"silence times out", func(p *peer) { p.hold() }, quick, outcome.Timeout, 0, nil},
 		{"header bytes that drip time out", slow("HTTP/1.1 200 OK\r\nX: ", "a"), quick, outcome.Timeout, 0, nil},
 		{"header lines that drip time out", slow("HTTP/1.1 200 OK\r\n", "X: y\r\n"), quick, outcome.Timeout, 0, nil},
-		{"a 200 whose body drips is delivered at the timeout", slow("HTTP/1.1 200 OK\r\n\r\n", "z"), unhurried, outcome.Delivered, 200, truncated},
-		{"a 200 whose announced body never starts times out", slow("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", ""), unhurried, outcome.Timeout, 200, truncated},
-		{"a 200 whose chunks never start times out", slow("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", ""), unhurried, outcome.Timeout, 200, truncated},
-		{"a 503 whose body drips is a 503", slow("HTTP/1.1 503 X\r\n\r\n", "z"), unhurried, outcome.StatusRetryable, 503, truncated},
-		{"an endless body is read up to the limit", slow("HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("z", 10_000)), patient, outcome.Delivered, 200, func(t *testing.T, r attempt.Result) {
-			if r.ResponseBytes != defaultMaxResponse || !r.Truncated || len(r.Excerpt) > maxExcerpt {
-				t.Errorf("read %d bytes, excerpt %d", r.ResponseBytes, len(r.Excerpt))
-			}
-		}},
+		{"a 200 whose body drips is delivered at the timeout", slow("HTTP/1.1 200 OK\r\n\r\n", "z"), unhurried,
+			outcome.Delivered, 200, truncated},
+		{"a 200 whose announced body never starts times out", slow("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", ""),
+			unhurried, outcome.Timeout, 200, truncated},
+		{"a 200 whose chunks never start times out", slow("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", ""),
+			unhurried, outcome.Timeout, 200, truncated},
+		{"a 503 whose body drips is a 503", slow("HTTP/1.1 503 X\r\n\r\n", "z"), unhurried, outcome.StatusRetryable, 503,
+			truncated},
+		{"an endless body is read up to the limit", slow("HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("z", 10_000)), patient,
+			outcome.Delivered, 200, func(t *testing.T, r attempt.Result) {
+				if r.ResponseBytes != defaultMaxResponse || !r.Truncated || len(r.Excerpt) > maxExcerpt {
+					t.Errorf("read %d bytes, excerpt %d", r.ResponseBytes, len(r.Excerpt))
+				}
+			}},
 
 		{"a close without an answer is a reset", once(""), patient, outcome.ConnectionReset, 0, nil},
-		{"a reset without an answer is a reset", func(p *peer) { p.read(); p.reset() }, patient, outcome.ConnectionReset, 0, nil},
+		{"a reset without an answer is a reset", func(p *peer) { p.read(); p.reset() }, patient, outcome.ConnectionReset, 0,
+			nil},
 		{"a close before the request is a reset", func(p *peer) { p.reset() }, patient, outcome.ConnectionReset, 0, nil},
-		{"a close within the headers is a reset", once("HTTP/1.1 200 OK\r\nServer: x\r\n"), patient, outcome.ConnectionReset, 0, nil},
-		{"a close within a header's name is a bad response", once("HTTP/1.1 200 OK\r\nConte"), patient, outcome.BadResponse, 0, nil},
-		{"a 200 that ends before its body starts is a reset", once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), patient, outcome.ConnectionReset, 200, truncated},
-		{"a 200 that ends within its body is delivered", once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfour"), patient, outcome.Delivered, 200, truncated},
-		{"a 200 with broken chunks is delivered after its first part", once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nfour\r\nzz\r\n"), patient, outcome.Delivered, 200, truncated},
-		{"a 200 with broken chunks from the start is a bad response", once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), patient, outcome.BadResponse, 200, truncated},
+		{"a close within the headers is a reset", once("HTTP/1.1 200 OK\r\nServer: x\r\n"), patient, outcome.ConnectionReset,
+			0, nil},
+		{"a close within a header's name is a bad response", once("HTTP/1.1 200 OK\r\nConte"), patient, outcome.BadResponse,
+			0, nil},
+		{"a 200 that ends before its body starts is a reset", once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), patient,
+			outcome.ConnectionReset, 200, truncated},
+		{"a 200 that ends within its body is delivered", once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfour"), patient,
+			outcome.Delivered, 200, truncated},
+		{"a 200 with broken chunks is delivered after its first part",
+			once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nfour\r\nzz\r\n"), patient, outcome.Delivered, 200,
+			truncated},
+		{"a 200 with broken chunks from the start is a bad response",
+			once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), patient, outcome.BadResponse, 200, truncated},
 	}
 }
 
@@ -106,50 +123,65 @@ func oddAnswers() []misbehaviour {
 		}
 	}
 	return []misbehaviour{
-		{"a 101 is final", once("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), patient, outcome.InformationalFinal, 101, nil},
+		{"a 101 is final", once("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), patient,
+			outcome.InformationalFinal, 101, nil},
 		{"a 101 that stays open is final", func(p *peer) {
 			p.read()
 			p.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
 			p.hold()
 		}, patient, outcome.InformationalFinal, 101, nil},
 		{"a 100 and a close is final", once("HTTP/1.1 100 Continue\r\n\r\n"), patient, outcome.InformationalFinal, 100, nil},
-		{"a 103 and a close is final", once("HTTP/1.1 103 Early Hints\r\n\r\n"), patient, outcome.InformationalFinal, 103, nil},
-		{"a 103 and silence times out", func(p *peer) { p.read(); p.send("HTTP/1.1 103 Early Hints\r\n\r\n"); p.hold() }, unhurried, outcome.Timeout, 0, nil},
-		{"a flood of 1xx is a bad response", func(p *peer) { p.read(); p.drip("HTTP/1.1 102 Processing\r\n\r\n") }, patient, outcome.BadResponse, 0, nil},
+		{"a 103 and a close is final", once("HTTP/1.1 103 Early Hints\r\n\r\n"), patient, outcome.InformationalFinal, 103,
+			nil},
+		{"a 103 and silence times out", func(p *peer) { p.read(); p.send("HTTP/1.1 103 Early Hints\r\n\r\n"); p.hold() },
+			unhurried, outcome.Timeout, 0, nil},
+		{"a flood of 1xx is a bad response", func(p *peer) { p.read(); p.drip("HTTP/1.1 102 Processing\r\n\r\n") }, patient,
+			outcome.BadResponse, 0, nil},
 		{"a malformed status line is a bad response", once("HTTP/1.1 abc\r\n\r\n"), patient, outcome.BadResponse, 0, none},
 		{"a status of two digits is a bad response", once("HTTP/1.1 20 OK\r\n\r\n"), patient, outcome.BadResponse, 0, none},
-		{"a greeting of another protocol is a bad response", once("SSH-2.0-OpenSSH_9.9\r\n"), patient, outcome.BadResponse, 0, none},
-		{"bare text as in HTTP/0.9 is a bad response", once("<html>hello</html>\r\n\r\n"), patient, outcome.BadResponse, 0, none},
+		{"a greeting of another protocol is a bad response", once("SSH-2.0-OpenSSH_9.9\r\n"), patient, outcome.BadResponse, 0,
+			none},
+		{"bare text as in HTTP/0.9 is a bad response", once("<html>hello</html>\r\n\r\n"), patient, outcome.BadResponse, 0,
+			none},
 		{"binary noise is a bad response", once("\x00\x01\xff\xfe\r\n\r\n\r\n"), patient, outcome.BadResponse, 0, none},
-		{"a header line without a colon is a bad response", once("HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), patient, outcome.BadResponse, 0, nil},
-		{"headers beyond the limit are a bad response", once("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("a", 200_000) + "\r\n\r\n"), patient, outcome.BadResponse, 0, nil},
+		{"a header line without a colon is a bad response", once("HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), patient,
+			outcome.BadResponse, 0, nil},
+		{"headers beyond the limit are a bad response", once("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("a", 200_000) +
+			"\r\n\r\n"), patient, outcome.BadResponse, 0, nil},
 		{"two content lengths are a bad response", once("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nok"), patient, outcome.BadResponse, 0, nil},
-		{"header bytes in Latin-1 are kept readable", answer("HTTP/1.1 200 OK\r\nServer: caf\xe9\r\nContent-Length: 2\r\n\r\nok"), patient, outcome.Delivered, 200, func(t *testing.T, r attempt.Result) {
+		{"header bytes in Latin-1 are kept readable", answer("HTTP/1.1 200 OK\r\nServer: caf\xe9\r\nContent-Length: " +
+			"2\r\n\r\nok"), patient, outcome.Delivered, 200, func(t *testing.T, r attempt.Result) {
 			if got := r.ResponseHeaders["server"]; got != "caf\uFFFD" {
 				t.Errorf("server is %q", got)
 			}
 		}},
-		{"a body in Latin-1 is kept readable", answer("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ncaf\xe9"), patient, outcome.Delivered, 200, func(t *testing.T, r attempt.Result) {
-			if r.Excerpt != "caf\uFFFD" {
-				t.Errorf("excerpt is %q", r.Excerpt)
-			}
-		}},
-		{"secrets in a body are redacted", answer("HTTP/1.1 400 X\r\nContent-Length: 31\r\n\r\nbad token: Bearer abcdef0123456"), patient, outcome.StatusTerminal, 400, func(t *testing.T, r attempt.Result) {
+		{"a body in Latin-1 is kept readable", answer("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ncaf\xe9"), patient,
+			outcome.Delivered, 200, func(t *testing.T, r attempt.Result) {
+				if r.Excerpt != "caf\uFFFD" {
+					t.Errorf("excerpt is %q", r.Excerpt)
+				}
+			}},
+		{"secrets in a body are redacted", answer("HTTP/1.1 400 X\r\nContent-Length: 31\r\n\r\nbad token: Bearer " +
+			"abcdef0123456"), patient, outcome.StatusTerminal, 400, func(t *testing.T, r attempt.Result) {
 			if strings.Contains(r.Excerpt, "abcdef") || !strings.Contains(r.Excerpt, "bad token") {
 				t.Errorf("excerpt is %q", r.Excerpt)
 			}
 		}},
-		{"a secret at the excerpt's end is redacted whole", answer("HTTP/1.1 400 X\r\nContent-Length: 1041\r\n\r\n" + strings.Repeat("- ", 505) + "Bearer abcdef0123456789abcdef01"), patient, outcome.StatusTerminal, 400, func(t *testing.T, r attempt.Result) {
-			if strings.Contains(r.Excerpt, "abc") {
-				t.Errorf("excerpt ends in %q", r.Excerpt[len(r.Excerpt)-40:])
-			}
-		}},
-		{"a compressed body is not decompressed", answer("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00"), patient, outcome.Delivered, 200, func(t *testing.T, r attempt.Result) {
+		{"a secret at the excerpt's end is redacted whole", answer("HTTP/1.1 400 X\r\nContent-Length: 1041\r\n\r\n" +
+			strings.Repeat("- ", 505) + "Bearer abcdef0123456789abcdef01"), patient, outcome.StatusTerminal, 400,
+			func(t *testing.T, r attempt.Result) {
+				if strings.Contains(r.Excerpt, "abc") {
+					t.Errorf("excerpt ends in %q", r.Excerpt[len(r.Excerpt)-40:])
+				}
+			}},
+		{"a compressed body is not decompressed", answer("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: " +
+			"4\r\n\r\n\x1f\x8b\x08\x00"), patient, outcome.Delivered, 200, func(t *testing.T, r attempt.Result) {
 			if r.ResponseBytes != 4 || r.Excerpt != "" || r.ResponseHeaders["content-encoding"] != "gzip" {
 				t.Errorf("got %+v", r)
 			}
 		}},
-		{"an answer before the request is read is the answer", func(p *peer) { p.start(); p.send(ok); p.hold() }, patient, outcome.Delivered, 200, nil},
+		{"an answer before the request is read is the answer", func(p *peer) { p.start(); p.send(ok); p.hold() }, patient,
+			outcome.Delivered, 200, nil},
 		{"an answer and a close before the request is read is the answer", func(p *peer) {
 			p.start()
 			p.send("HTTP/1.1 413 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
@@ -220,7 +252,8 @@ func TestTheRequestIsSentAsGiven(t *testing.T) {
 	if res := try(t, c, r); res.Outcome != outcome.Delivered {
 		t.Fatalf("got %s %s", res.Outcome, res.Err)
 	}
-	if got.Method != "POST" || got.RequestURI != "/a%2Fb/%C3%A9?c=d&q=%C3%A9%7C" || string(body) != string(r.Body) || got.ContentLength != int64(len(r.Body)) {
+	if got.Method != "POST" || got.RequestURI != "/a%2Fb/%C3%A9?c=d&q=%C3%A9%7C" || string(body) != string(r.Body) ||
+		got.ContentLength != int64(len(r.Body)) {
 		t.Errorf("the receiver got %s %s with %q", got.Method, got.RequestURI, body)
 	}
 	want := http.Header{
@@ -315,7 +348,8 @@ func TestARefusedConnection(t *testing.T) {
 	}
 	addr := ln.Addr().String()
 	ln.Close()
-	if res := try(t, newTestClient(t, Options{}), post("http://"+addr, patient)); res.Outcome != outcome.ConnectionRefused {
+	if res := try(t, newTestClient(t, Options{}),
+		post("http://"+addr, patient)); res.Outcome != outcome.ConnectionRefused {
 		t.Errorf("got %s %s", res.Outcome, res.Err)
 	}
 }

@@ -155,7 +155,8 @@ func (d *dialer) become(via *registry.Connection) error {
 
 var (
 	errPlainWithCertificate = errors.New("the endpoint has a client certificate, which http:// cannot present")
-	errCertificateNotAsked  = errors.New("the receiver did not ask for the client certificate, and nothing is sent without it")
+	errCertificateNotAsked  = errors.New("the receiver did not ask for the client certificate, and nothing is sent " +
+		"without it")
 )
 
 // plain connects. net/http detaches dials from the request that asked for them,

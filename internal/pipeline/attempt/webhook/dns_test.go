@@ -128,12 +128,15 @@ func TestASecondDNSAnswerIsCheckedToo(t *testing.T) {
 
 func TestOneBlockedAddressAmongOthersDoesNotEndADelivery(t *testing.T) {
 	r := listen(t, answer(ok))
-	c := newTestClient(t, Options{Resolver: nameserver(t, func(int64) []netip.Addr { return addrs("10.255.255.1", "127.0.0.1") })})
+	c := newTestClient(t, Options{Resolver: nameserver(t,
+		func(int64) []netip.Addr { return addrs("10.255.255.1", "127.0.0.1") })})
 	if res := try(t, c, post("http://mixed.example.com:"+portOf(t, r)+"/", patient)); res.Outcome != outcome.Delivered {
 		t.Errorf("with a live address: %s %s", res.Outcome, res.Err)
 	}
-	dead := newTestClient(t, Options{Resolver: nameserver(t, func(int64) []netip.Addr { return addrs("10.255.255.1", "127.0.0.9") })})
-	if res := try(t, dead, post("http://mixed.example.com:"+portOf(t, r)+"/", patient)); res.Outcome != outcome.ConnectionRefused && res.Outcome != outcome.ConnectionFailed {
+	dead := newTestClient(t, Options{Resolver: nameserver(t,
+		func(int64) []netip.Addr { return addrs("10.255.255.1", "127.0.0.9") })})
+	if res := try(t, dead, post("http://mixed.example.com:"+portOf(t, r)+"/",
+		patient)); res.Outcome != outcome.ConnectionRefused && res.Outcome != outcome.ConnectionFailed {
 		t.Errorf("with a dead address: %s %s", res.Outcome, res.Err)
 	}
 }
@@ -141,7 +144,8 @@ func TestOneBlockedAddressAmongOthersDoesNotEndADelivery(t *testing.T) {
 func TestANameThatDoesNotExistIsADNSFailure(t *testing.T) {
 	c := newTestClient(t, Options{Resolver: nameserver(t, func(int64) []netip.Addr { return nil })})
 	res := try(t, c, post("http://nowhere.example.com/?token=hush", patient))
-	if res.Outcome != outcome.DNSFailure || res.Class != outcome.ClassRetryable || !strings.Contains(res.Err, "nowhere.example.com") {
+	if res.Outcome != outcome.DNSFailure || res.Class != outcome.ClassRetryable ||
+		!strings.Contains(res.Err, "nowhere.example.com") {
 		t.Errorf("got %s %s", res.Outcome, res.Err)
 	}
 }
@@ -152,9 +156,10 @@ func TestASilentNameserverTimesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pc.Close()
-	c := newTestClient(t, Options{Resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", pc.LocalAddr().String())
-	}}})
+	c := newTestClient(t, Options{Resolver: &net.Resolver{PreferGo: true,
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "udp", pc.LocalAddr().String())
+		}}})
 	res := try(t, c, post("http://slow.example.com/", quick))
 	if res.Outcome != outcome.Timeout || res.Resolve < quick/2 {
 		t.Errorf("got %s %s, resolving took %s", res.Outcome, res.Err, res.Resolve)

@@ -31,7 +31,8 @@ func TestFailuresOnThisSideAreOurs(t *testing.T) {
 		{"a firewall of ours", dial(syscall.EPERM), true},
 		{"a refused connection", dial(syscall.ECONNREFUSED), false},
 		{"no route", dial(syscall.EHOSTUNREACH), false},
-		{"a resolver that is away", &net.DNSError{Err: "read udp 127.0.0.1:5->127.0.0.53:53: read: connection refused", Name: "x"}, true},
+		{"a resolver that is away", &net.DNSError{Err: "read udp 127.0.0.1:5->127.0.0.53:53: read: connection refused",
+			Name: "x"}, true},
 		{"a name that is not there", &net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}, false},
 		{"a resolver that finds nothing out", &net.DNSError{Err: "server misbehaving", Name: "x"}, false},
 		{"a request that cannot be built", &attempt.Fault{Text: "no"}, true},
@@ -62,7 +63,10 @@ func TestARequestThatCannotBeMadeIsNoWordAboutTheReceiver(t *testing.T) {
 		{"a line break in a header", Options{}, poisoned("X-Y", "a\r\nHost: evil")},
 		{"a header's name that is none", Options{}, poisoned("X Y", "a")},
 		{"no header's name", Options{}, poisoned("", "a")},
-		{"own issuers that cannot be read", Options{}, func(r *attempt.Request) { r.Owner, r.Connection = "ep_1", &registry.Connection{ID: "1", Proxy: "://"} }},
+		{"own issuers that cannot be read", Options{}, func(r *attempt.Request) {
+			r.Owner, r.Connection = "ep_1",
+				&registry.Connection{ID: "1", Proxy: "://"}
+		}},
 		{"no resolver", Options{Resolver: away}, func(r *attempt.Request) { r.URL = "http://receiver.example.com/" }},
 	}
 	for _, c := range cases {
@@ -70,7 +74,8 @@ func TestARequestThatCannotBeMadeIsNoWordAboutTheReceiver(t *testing.T) {
 			req := post("http://"+r.addr, patient)
 			c.alter(&req)
 			res := try(t, newTestClient(t, c.o), req)
-			if res.Outcome != outcome.NotSent || !res.Fault || res.Outcome.AboutReceiver() || !strings.HasPrefix(res.Err, attempt.NeverSent) {
+			if res.Outcome != outcome.NotSent || !res.Fault || res.Outcome.AboutReceiver() ||
+				!strings.HasPrefix(res.Err, attempt.NeverSent) {
 				t.Errorf("got %s %s, fault %v", res.Outcome, res.Err, res.Fault)
 			}
 		})

@@ -88,16 +88,36 @@ func TestHTTP2RequestsAreNeverSentAgain(t *testing.T) {
 		}
 	}
 	ends := map[string]func(net.Conn, uint32) bool{
-		"REFUSED_STREAM":             reset(codeRefused),
-		"PROTOCOL_ERROR":             reset(codeProtocol),
-		"CANCEL":                     reset(codeCancel),
-		"ENHANCE_YOUR_CALM":          reset(codeCalm),
-		"GOAWAY that disowns it":     func(c net.Conn, _ uint32) bool { c.Write(frame(frameGoAway, 0, 0, uint32s(0, 0))); return true },
-		"GOAWAY with an error":       func(c net.Conn, _ uint32) bool { c.Write(frame(frameGoAway, 0, 0, uint32s(0, codeCalm))); return true },
-		"GOAWAY and a close":         func(c net.Conn, _ uint32) bool { c.Write(frame(frameGoAway, 0, 0, uint32s(0, 0))); return false },
-		"a close of the connection":  func(net.Conn, uint32) bool { return false },
-		"a frame that is no HTTP/2":  func(c net.Conn, _ uint32) bool { io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n"); return false },
-		"a 200 for no such encoding": func(c net.Conn, s uint32) bool { c.Write(frame(frameHeaders, 0x5, s, []byte{0xff, 0xff})); return true },
+		"REFUSED_STREAM":    reset(codeRefused),
+		"PROTOCOL_ERROR":    reset(codeProtocol),
+		"CANCEL":            reset(codeCancel),
+		"ENHANCE_YOUR_CALM": reset(codeCalm),
+		"GOAWAY that disowns it": func(c net.Conn,
+			_ uint32) bool {
+			c.Write(frame(frameGoAway, 0, 0, uint32s(0, 0)))
+			return true
+		},
+		"GOAWAY with an error": func(c net.Conn,
+			_ uint32) bool {
+			c.Write(frame(frameGoAway, 0, 0, uint32s(0, codeCalm)))
+			return true
+		},
+		"GOAWAY and a close": func(c net.Conn,
+			_ uint32) bool {
+			c.Write(frame(frameGoAway, 0, 0, uint32s(0, 0)))
+			return false
+		},
+		"a close of the connection": func(net.Conn, uint32) bool { return false },
+		"a frame that is no HTTP/2": func(c net.Conn,
+			_ uint32) bool {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n")
+			return false
+		},
+		"a 200 for no such encoding": func(c net.Conn,
+			s uint32) bool {
+			c.Write(frame(frameHeaders, 0x5, s, []byte{0xff, 0xff}))
+			return true
+		},
 	}
 	before := runtime.NumGoroutine()
 	for name, end := range ends {

@@ -76,7 +76,8 @@ func (r *secureReceiver) post(how ...func(*attempt.Request)) attempt.Request {
 func TestAReceiverIsCalledWithTheIdentityOfItsEndpointOrNotAtAll(t *testing.T) {
 	ours, theirs := testkit.NewCA(t, "ours"), testkit.NewCA(t, "theirs")
 	server := ours.Server(in(time.Hour))
-	good, foreign, expired := ours.Client("good", in(time.Hour)), theirs.Client("foreign", in(time.Hour)), ours.Client("expired", in(-time.Minute))
+	good, foreign, expired := ours.Client("good", in(time.Hour)), theirs.Client("foreign", in(time.Hour)),
+		ours.Client("expired", in(-time.Minute))
 	require := func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, ours.Pool() }
 	const refused = outcome.Outcome("refused")
 	require12 := func(c *tls.Config) { require(c); c.MaxVersion = tls.VersionTLS12 }
@@ -88,20 +89,25 @@ func TestAReceiverIsCalledWithTheIdentityOfItsEndpointOrNotAtAll(t *testing.T) {
 		outcome outcome.Outcome
 		excerpt string
 	}{
-		"a private issuer that the endpoint names":           {server, nil, ours, nil, outcome.Delivered, "nobody"},
-		"a private issuer that it does not name":             {server, nil, nil, nil, outcome.TLSFailure, ""},
-		"another private issuer than it names":               {server, nil, theirs, nil, outcome.TLSFailure, ""},
-		"a server certificate that has expired":              {ours.Server(in(-time.Minute)), nil, ours, nil, outcome.TLSFailure, ""},
-		"a client certificate that is asked for":             {server, require, ours, &good, outcome.Delivered, "good"},
-		"the same with TLS 1.2":                              {server, require12, ours, &good, outcome.Delivered, "good"},
-		"none, where one is asked for":                       {server, require, ours, nil, refused, ""},
-		"none with TLS 1.2":                                  {server, require12, ours, nil, outcome.TLSFailure, ""},
-		"one of another issuer":                              {server, require, ours, &foreign, refused, ""},
-		"one that has expired":                               {server, require, ours, &expired, refused, ""},
-		"one that nobody asks for":                           {server, nil, ours, &good, outcome.TLSFailure, ""},
-		"one that nobody asks for, TLS 1.2":                  {server, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, ours, &good, outcome.TLSFailure, ""},
-		"a server of TLS 1.1":                                {server, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }, ours, nil, outcome.TLSFailure, ""},
-		"one that is asked for and not checked is presented": {server, func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert }, ours, &foreign, outcome.Delivered, "foreign"},
+		"a private issuer that the endpoint names": {server, nil, ours, nil, outcome.Delivered, "nobody"},
+		"a private issuer that it does not name":   {server, nil, nil, nil, outcome.TLSFailure, ""},
+		"another private issuer than it names":     {server, nil, theirs, nil, outcome.TLSFailure, ""},
+		"a server certificate that has expired": {ours.Server(in(-time.Minute)), nil, ours, nil,
+			outcome.TLSFailure, ""},
+		"a client certificate that is asked for": {server, require, ours, &good, outcome.Delivered, "good"},
+		"the same with TLS 1.2":                  {server, require12, ours, &good, outcome.Delivered, "good"},
+		"none, where one is asked for":           {server, require, ours, nil, refused, ""},
+		"none with TLS 1.2":                      {server, require12, ours, nil, outcome.TLSFailure, ""},
+		"one of another issuer":                  {server, require, ours, &foreign, refused, ""},
+		"one that has expired":                   {server, require, ours, &expired, refused, ""},
+		"one that nobody asks for":               {server, nil, ours, &good, outcome.TLSFailure, ""},
+		"one that nobody asks for, TLS 1.2": {server,
+			func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, ours, &good, outcome.TLSFailure, ""},
+		"a server of TLS 1.1": {server,
+			func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }, ours, nil,
+			outcome.TLSFailure, ""},
+		"one that is asked for and not checked is presented": {server,
+			func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert }, ours, &foreign, outcome.Delivered, "foreign"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newSecure(t, tt.server, tt.alter)
@@ -144,7 +150,10 @@ func TestAnEndpointWithACertificateIsNeverCalledOverPlainHTTP(t *testing.T) {
 // the most: each request arrives under its own.
 func TestConnectionsOfTwoIdentitiesAreNeverShared(t *testing.T) {
 	ca := testkit.NewCA(t, "ours")
-	r := newSecure(t, ca.Server(in(time.Hour)), func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.VerifyClientCertIfGiven, ca.Pool() })
+	r := newSecure(t, ca.Server(in(time.Hour)), func(c *tls.Config) {
+		c.ClientAuth,
+			c.ClientCAs = tls.VerifyClientCertIfGiven, ca.Pool()
+	})
 	c := newTestClient(t, Options{RootCAs: ca.Pool()})
 	var wg sync.WaitGroup
 	for i := range 6 {
@@ -172,7 +181,10 @@ func TestAChangedIdentityTakesEffectAtOnceAndTheOldConnectionsAreClosed(t *testi
 	ca := testkit.NewCA(t, "ours")
 	open := map[string]bool{}
 	var mu sync.Mutex
-	r := newSecure(t, ca.Server(in(time.Hour)), func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool() })
+	r := newSecure(t, ca.Server(in(time.Hour)), func(c *tls.Config) {
+		c.ClientAuth,
+			c.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool()
+	})
 	c := newTestClient(t, Options{})
 	for i := range 20 {
 		name := fmt.Sprint("revision-", i)
@@ -251,7 +263,8 @@ func TestNoCodeTurnsTLSVerificationOff(t *testing.T) {
 				return err
 			}
 			files++
-			for _, banned := range []string{"Insecure" + "SkipVerify", "VersionTLS10", "VersionTLS11", "VersionSSL30", "VerifyPeerCertificate:", "VerifyConnection:"} {
+			for _, banned := range []string{"Insecure" + "SkipVerify", "VersionTLS10", "VersionTLS11", "VersionSSL30",
+				"VerifyPeerCertificate:", "VerifyConnection:"} {
 				if strings.Contains(string(text), banned) {
 					t.Errorf("%s has %s", path, banned)
 				}

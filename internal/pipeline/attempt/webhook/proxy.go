@@ -10,7 +10,8 @@ import (
 
 // tunnel reaches the receiver through the proxy.
 func (d *dialer) tunnel(ctx context.Context, network, address string) (net.Conn, error) {
-	t := egress.Tunnel{Policy: d.egress, Proxy: *d.proxy, ByName: d.byName, Resolver: d.resolver, TLS: d.proxyTLS, Dial: d.dial,
+	t := egress.Tunnel{Policy: d.egress, Proxy: *d.proxy, ByName: d.byName, Resolver: d.resolver, TLS: d.proxyTLS,
+		Dial: d.dial,
 		Wrap: func(c net.Conn) (net.Conn, error) { return d.own.add(&countingConn{Conn: c}) }}
 	return t.DialContext(ctx, network, address)
 }

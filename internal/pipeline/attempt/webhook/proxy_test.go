@@ -27,7 +27,8 @@ type connectProxy struct {
 	asked []string // "target authorization"
 }
 
-func newConnectProxy(t *testing.T, certificate *tls.Certificate, route func(target string) (string, string)) *connectProxy {
+func newConnectProxy(t *testing.T, certificate *tls.Certificate,
+	route func(target string) (string, string)) *connectProxy {
 	t.Helper()
 	p := &connectProxy{}
 	r := listen(t, func(c *peer) {
@@ -93,7 +94,10 @@ func proxyAt(t *testing.T, url string) *egress.Proxy {
 func TestRequestsGoThroughTheProxyInATunnel(t *testing.T) {
 	ca := testkit.NewCA(t, "ours")
 	client := ca.Client("good", in(time.Hour))
-	r := newSecure(t, ca.Server(in(time.Hour)), func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool() })
+	r := newSecure(t, ca.Server(in(time.Hour)), func(c *tls.Config) {
+		c.ClientAuth,
+			c.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool()
+	})
 	plain := listen(t, answer(ok))
 	host := strings.TrimPrefix(r.URL, "https://")
 	cert := ca.Server(in(time.Hour)).TLS(t)
@@ -108,7 +112,8 @@ func TestRequestsGoThroughTheProxyInATunnel(t *testing.T) {
 			for i := range 2 {
 				res := try(t, cl, r.post(as(t, "ep_1", "1", ca, &client)))
 				if res.Outcome != outcome.Delivered || res.Excerpt != "good" || res.RemoteAddr != p.addr || res.Reused != (i > 0) {
-					t.Errorf("attempt %d: %s (%s) %q by %s, reused %t", i, res.Outcome, res.Err, res.Excerpt, res.RemoteAddr, res.Reused)
+					t.Errorf("attempt %d: %s (%s) %q by %s, reused %t", i, res.Outcome, res.Err, res.Excerpt, res.RemoteAddr,
+						res.Reused)
 				}
 			}
 			if res := try(t, cl, post("http://"+plain.addr+"/x", patient)); res.Outcome != outcome.Delivered {
@@ -131,13 +136,17 @@ func TestAProxyThatFailsIsNoFailureOfTheReceiver(t *testing.T) {
 		"it wants a password":   {func(string) (string, string) { return "", "HTTP/1.1 407 Auth\r\n\r\n" }, "answered 407"},
 		"it forbids the target": {func(string) (string, string) { return "", "HTTP/1.1 403 No\r\n\r\n" }, "answered 403"},
 		"it cannot connect":     {func(string) (string, string) { return "127.0.0.1:1", "" }, "answered 502"},
-		"it redirects":          {func(string) (string, string) { return "", "HTTP/1.1 302 X\r\nLocation: http://x/\r\n\r\n" }, "answered 302"},
-		"it speaks no HTTP":     {func(string) (string, string) { return "", "SSH-2.0-x\r\n\r\n" }, "does not speak HTTP"},
+		"it redirects": {func(string) (string, string) {
+			return "",
+				"HTTP/1.1 302 X\r\nLocation: http://x/\r\n\r\n"
+		}, "answered 302"},
+		"it speaks no HTTP": {func(string) (string, string) { return "", "SSH-2.0-x\r\n\r\n" }, "does not speak HTTP"},
 		"it answers too much": {func(string) (string, string) {
 			return "", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("a", 20_000) + "\r\n\r\n"
 		}, "egress proxy"},
-		"it injects bytes": {func(string) (string, string) { return "", "HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n" }, "more than its answer"},
-		"it hangs up":      {silent, "egress proxy"},
+		"it injects bytes": {func(string) (string, string) { return "", "HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n" },
+			"more than its answer"},
+		"it hangs up": {silent, "egress proxy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newConnectProxy(t, nil, tt.route)
@@ -147,14 +156,16 @@ func TestAProxyThatFailsIsNoFailureOfTheReceiver(t *testing.T) {
 			if name == "it cannot connect" || name == "it hangs up" { // this one answers 502 as well
 				want = outcome.ConnectionFailed
 			}
-			if res.Outcome != want || res.Fault != (want == outcome.NotSent) || !strings.Contains(res.Err, tt.text) || res.GotResponse {
+			if res.Outcome != want || res.Fault != (want == outcome.NotSent) || !strings.Contains(res.Err, tt.text) ||
+				res.GotResponse {
 				t.Errorf("got %s %s, want %q", res.Outcome, res.Err, tt.text)
 			}
 		})
 	}
 	t.Run("it is not there", func(t *testing.T) {
 		c := newTestClient(t, Options{Proxy: proxyAt(t, "http://127.0.0.1:1")})
-		if res := try(t, c, post("http://127.0.0.1:9/x", patient)); res.Outcome != outcome.NotSent || !res.Fault || !strings.Contains(res.Err, "refused") {
+		if res := try(t, c, post("http://127.0.0.1:9/x", patient)); res.Outcome != outcome.NotSent || !res.Fault ||
+			!strings.Contains(res.Err, "refused") {
 			t.Errorf("got %s %s", res.Outcome, res.Err)
 		}
 	})
@@ -223,16 +234,23 @@ func TestTheTargetIsCheckedBeforeTheProxyHearsOfIt(t *testing.T) {
 		outcome outcome.Outcome
 		asked   string
 	}{
-		"an address that is blocked":                    {nil, "10.0.0.1", false, outcome.AddressBlocked, ""},
-		"the metadata address":                          {nil, "169.254.169.254", true, outcome.AddressBlocked, ""},
-		"a name with a blocked address":                 {[]string{"10.0.0.1"}, "hooks.example.com", false, outcome.AddressBlocked, ""},
-		"a name with a blocked address, by name":        {[]string{"10.0.0.1"}, "hooks.example.com", true, outcome.AddressBlocked, ""},
-		"one of two is blocked: the other is asked for": {[]string{"10.0.0.1", "127.0.0.1"}, "hooks.example.com", false, outcome.Delivered, "CONNECT 127.0.0.1:" + port},
-		"one of two is blocked, by name":                {[]string{"127.0.0.1", "10.0.0.1"}, "hooks.example.com", true, outcome.AddressBlocked, ""},
-		"a name becomes the address that was checked":   {[]string{"127.0.0.1"}, "hooks.example.com", false, outcome.Delivered, "CONNECT 127.0.0.1:" + port},
-		"a name stays one where the proxy filters":      {[]string{"127.0.0.1"}, "hooks.example.com", true, outcome.Delivered, "CONNECT hooks.example.com:" + port},
-		"a name without an address":                     {nil, "hooks.example.com", true, outcome.DNSFailure, ""},
-		"a second address after one that fails": {[]string{"127.0.0.9", "127.0.0.1"}, "hooks.example.com", false, outcome.Delivered,
+		"an address that is blocked": {nil, "10.0.0.1", false, outcome.AddressBlocked, ""},
+		"the metadata address":       {nil, "169.254.169.254", true, outcome.AddressBlocked, ""},
+		"a name with a blocked address": {[]string{"10.0.0.1"}, "hooks.example.com", false,
+			outcome.AddressBlocked, ""},
+		"a name with a blocked address, by name": {[]string{"10.0.0.1"}, "hooks.example.com", true,
+			outcome.AddressBlocked, ""},
+		"one of two is blocked: the other is asked for": {[]string{"10.0.0.1", "127.0.0.1"}, "hooks.example.com", false,
+			outcome.Delivered, "CONNECT 127.0.0.1:" + port},
+		"one of two is blocked, by name": {[]string{"127.0.0.1", "10.0.0.1"}, "hooks.example.com", true,
+			outcome.AddressBlocked, ""},
+		"a name becomes the address that was checked": {[]string{"127.0.0.1"}, "hooks.example.com", false,
+			outcome.Delivered, "CONNECT 127.0.0.1:" + port},
+		"a name stays one where the proxy filters": {[]string{"127.0.0.1"}, "hooks.example.com", true, outcome.Delivered,
+			"CONNECT hooks.example.com:" + port},
+		"a name without an address": {nil, "hooks.example.com", true, outcome.DNSFailure, ""},
+		"a second address after one that fails": {[]string{"127.0.0.9", "127.0.0.1"}, "hooks.example.com", false,
+			outcome.Delivered,
 			"CONNECT 127.0.0.9:" + port + " CONNECT 127.0.0.1:" + port},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,10 +260,12 @@ func TestTheTargetIsCheckedBeforeTheProxyHearsOfIt(t *testing.T) {
 				}
 				return plain.addr, ""
 			})
-			c := newTestClient(t, Options{Proxy: proxyAt(t, "http://"+p.addr), ProxyNames: tt.names, Resolver: resolverOf(t, tt.addrs...)})
+			c := newTestClient(t, Options{Proxy: proxyAt(t, "http://"+p.addr), ProxyNames: tt.names,
+				Resolver: resolverOf(t, tt.addrs...)})
 			res := try(t, c, post("http://"+tt.host+":"+port+"/x", patient))
 			if res.Outcome != tt.outcome || strings.Join(p.requests(), " ") != tt.asked {
-				t.Errorf("got %s (%s), the proxy was asked %q, want %s and %q", res.Outcome, res.Err, p.requests(), tt.outcome, tt.asked)
+				t.Errorf("got %s (%s), the proxy was asked %q, want %s and %q", res.Outcome, res.Err, p.requests(), tt.outcome,
+					tt.asked)
 			}
 		})
 	}
@@ -259,7 +279,8 @@ func TestAProxyOnAnAddressThatMayNotBeCalledIsNot(t *testing.T) {
 	c := NewClient(Options{Egress: policy, Proxy: proxyAt(t, "http://127.0.0.2:3128")})
 	t.Cleanup(c.Close)
 	// Retryable: that the proxy is out of reach says nothing of the delivery.
-	if res := try(t, c, post("http://127.0.0.1:9/", patient)); res.Outcome != outcome.NotSent || !res.Fault || !strings.Contains(res.Err, "--egress-allow") {
+	if res := try(t, c, post("http://127.0.0.1:9/", patient)); res.Outcome != outcome.NotSent || !res.Fault ||
+		!strings.Contains(res.Err, "--egress-allow") {
 		t.Errorf("got %s %s", res.Outcome, res.Err)
 	}
 }

@@ -191,7 +191,8 @@ func tryContext(t *testing.T, ctx context.Context, c *Client, r attempt.Request)
 	if res.Outcome == "" || res.Class != class {
 		t.Errorf("outcome %q has class %q", res.Outcome, res.Class)
 	}
-	if plain := res.Status != 0 && res.Outcome == outcome.OfStatus(res.Status); plain != (res.Err == "") && res.Outcome != outcome.InformationalFinal {
+	if plain := res.Status != 0 && res.Outcome == outcome.OfStatus(res.Status); plain != (res.Err == "") &&
+		res.Outcome != outcome.InformationalFinal {
 		t.Errorf("outcome %s comes with error text %q", res.Outcome, res.Err)
 	}
 	if strings.Contains(res.Err, "hush") || strings.Contains(res.Err, "%!") {

@@ -39,7 +39,8 @@ type bodyBuffer [excerptWindow + 1024]byte
 // readResponse reads a bounded part of the body, so that the connection can be
 // used again after a normal answer, and closes it. Closing with data left drops
 // the connection (HTTP/1) or resets the stream (HTTP/2); nothing is drained.
-func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit time.Time, r request, res *attempt.Result) {
+func (c *Client) readResponse(ctx context.Context, resp *http.Response, limit time.Time, r request,
+	res *attempt.Result) {
 	res.GotResponse = true
 	res.Status = resp.StatusCode
 	res.HTTPVersion = strconv.Itoa(resp.ProtoMajor) + "." + strconv.Itoa(resp.ProtoMinor)
@@ -95,7 +96,8 @@ func (c cleaner) text(b []byte) []byte {
 
 // id cleans a value in which long numbers and random words are what it is for.
 func (c cleaner) id(b []byte) []byte {
-	found := slices.DeleteFunc(c.policy.Find(b, c.known), func(f redact.Finding) bool { return f.Kind == redact.Number || f.Kind == redact.Opaque })
+	found := slices.DeleteFunc(c.policy.Find(b, c.known),
+		func(f redact.Finding) bool { return f.Kind == redact.Number || f.Kind == redact.Opaque })
 	c.count.Add(found)
 	return redact.Replace(b, found)
 }
@@ -104,7 +106,8 @@ func (c cleaner) id(b []byte) []byte {
 // certificate or a name that a receiver chose.
 func (c *Client) cleanError(r request, res *attempt.Result) {
 	if res.Err != "" {
-		res.Err = text.Truncate(string(c.cleaner(r, res).text([]byte(text.Truncate(res.Err, excerptWindow)))), attempt.MaxErrorText)
+		res.Err = text.Truncate(string(c.cleaner(r, res).text([]byte(text.Truncate(res.Err, excerptWindow)))),
+			attempt.MaxErrorText)
 	}
 }
 

@@ -45,7 +45,8 @@ func TestRetryAfterCountsOn429And503Only(t *testing.T) {
 		"500 Internal Server Error": 0, "200 OK": 0, "301 Moved": 0,
 	} {
 		r := listen(t, answer("HTTP/1.1 "+line+"\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"))
-		if res := try(t, newTestClient(t, Options{}), post("http://"+r.addr, patient)); res.RetryAfter != want || res.Facts().RetryAfter != want {
+		if res := try(t, newTestClient(t, Options{}), post("http://"+r.addr, patient)); res.RetryAfter != want ||
+			res.Facts().RetryAfter != want {
 			t.Errorf("%s: wait %s, want %s", line, res.RetryAfter, want)
 		}
 	}
@@ -65,7 +66,8 @@ func TestOnlyHeadersWorthKeepingAreKept(t *testing.T) {
 	h := http.Header{
 		"Content-Type": {"text/plain", "second"}, "Set-Cookie": {"session=hush"}, "Authorization": {"hush"},
 		"Server": {"nginx Bearer abcdefgh123"}, "X-Request-Id": {"123456789012"}, "Location": {"https://x/?hush"},
-		"Via": {"a\x01b" + strings.Repeat("é", 400)}, "X-Error": {"no jane@example.com"}, "Request-Id": {"jane@example.com"}, "Date": {"today"},
+		"Via": {"a\x01b" + strings.Repeat("é", 400)}, "X-Error": {"no jane@example.com"}, "Request-Id": {"jane@example.com"},
+		"Date":           {"today"},
 		"Content-Length": {"17"},
 	}
 	policy, err := redact.New(redact.Policy{Headers: []string{"x-error"}, DropHeaders: []string{"Date"}})
@@ -74,10 +76,12 @@ func TestOnlyHeadersWorthKeepingAreKept(t *testing.T) {
 	}
 	var counts redact.Counts
 	got := keepHeaders(h, cleaner{policy, redact.Known{}, &counts})
-	if got["x-error"] != "no [email]" || got["request-id"] != "[email]" || counts["email"] != 2 || got["content-length"] != "17" {
+	if got["x-error"] != "no [email]" || got["request-id"] != "[email]" || counts["email"] != 2 ||
+		got["content-length"] != "17" {
 		t.Errorf("kept %v, counted %v", got, counts)
 	}
-	if got["content-type"] != "text/plain" || got["server"] != "nginx Bearer [secret]" || got["x-request-id"] != "123456789012" {
+	if got["content-type"] != "text/plain" || got["server"] != "nginx Bearer [secret]" ||
+		got["x-request-id"] != "123456789012" {
 		t.Errorf("kept %v", got)
 	}
 	if v := got["via"]; !strings.HasPrefix(v, "a b") || len(v) > maxHeaderValue || !utf8.ValidString(v) {

@@ -54,7 +54,10 @@ func TestConcurrentAttemptsShareAnHTTP2Connection(t *testing.T) {
 }
 
 func TestTLSIsAlwaysVerified(t *testing.T) {
-	s, trusted := newTLS(t, true, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request got through") }))
+	s, trusted := newTLS(t, true, http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+		t.Error("a request got through")
+	}))
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 	for name, tt := range map[string]struct {
 		roots *x509.CertPool
@@ -76,11 +79,14 @@ func TestTLSIsAlwaysVerified(t *testing.T) {
 func TestHandshakesThatFail(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for _, tt := range []misbehaviour{
-		{"a receiver without TLS is a TLS failure", once("HTTP/1.1 400 Bad Request\r\n\r\n"), patient, outcome.TLSFailure, 0, nil},
+		{"a receiver without TLS is a TLS failure", once("HTTP/1.1 400 Bad Request\r\n\r\n"), patient, outcome.TLSFailure, 0,
+			nil},
 		{"a receiver that hangs up is a TLS failure", func(p *peer) { p.start() }, patient, outcome.TLSFailure, 0, nil},
-		{"a receiver that resets is a reset", func(p *peer) { p.start(); p.reset() }, patient, outcome.ConnectionReset, 0, nil},
+		{"a receiver that resets is a reset", func(p *peer) { p.start(); p.reset() }, patient, outcome.ConnectionReset, 0,
+			nil},
 		{"a receiver that stays silent times out", func(p *peer) { p.hold() }, quick, outcome.Timeout, 0, nil},
-		{"a receiver that drips its handshake times out", func(p *peer) { p.start(); p.drip("\x16\x03\x03\x00\x01\x00") }, quick, "", 0, nil},
+		{"a receiver that drips its handshake times out", func(p *peer) { p.start(); p.drip("\x16\x03\x03\x00\x01\x00") },
+			quick, "", 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := listen(t, tt.script)
@@ -103,7 +109,11 @@ func TestHTTP2ReceiversThatMisbehave(t *testing.T) {
 		status  int
 	}{
 		{"silence times out", func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, outcome.Timeout, 0},
-		{"a 200 whose body never starts times out", func(w http.ResponseWriter, r *http.Request) { flush(w); <-r.Context().Done() }, outcome.Timeout, 200},
+		{"a 200 whose body never starts times out", func(w http.ResponseWriter,
+			r *http.Request) {
+			flush(w)
+			<-r.Context().Done()
+		}, outcome.Timeout, 200},
 		{"a 200 whose body hangs is delivered", func(w http.ResponseWriter, r *http.Request) {
 			io.WriteString(w, "first part")
 			flush(w)
@@ -116,7 +126,8 @@ func TestHTTP2ReceiversThatMisbehave(t *testing.T) {
 		{"headers beyond the limit are a bad response", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X", strings.Repeat("a", 200_000))
 		}, outcome.BadResponse, 0},
-		{"an aborted stream is a reset", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, outcome.ConnectionReset, 0},
+		{"an aborted stream is a reset", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			outcome.ConnectionReset, 0},
 		{"a redirect is not followed", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, outcome.Redirect, 307},

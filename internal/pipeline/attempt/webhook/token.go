@@ -121,7 +121,8 @@ func (c *Client) fetchToken(ctx context.Context, r request, limit time.Time, hav
 
 // requestToken makes one request to the token endpoint, under the same rules as
 // one to a receiver: the same egress policy, no redirect, bounded in time and size.
-func (c *Client) requestToken(ctx context.Context, r request, limit time.Time) (value string, life time.Duration, err error) {
+func (c *Client) requestToken(ctx context.Context, r request, limit time.Time) (value string, life time.Duration,
+	err error) {
 	o := r.OAuth2
 	if err := c.opts.Egress.CheckURL(o.TokenURL); err != nil {
 		return "", 0, tokenError(text.Spaced(err.Error()))
@@ -204,7 +205,8 @@ func readToken(status int, body []byte) (value string, life time.Duration, err e
 		return "", 0, tokenError("its answer is not the JSON of RFC 6749")
 	case answer.TokenType != "" && !strings.EqualFold(answer.TokenType, "bearer"):
 		return "", 0, tokenError("its token is of another type than Bearer")
-	case answer.AccessToken == "" || len(answer.AccessToken) > maxToken || strings.ContainsFunc(answer.AccessToken, func(r rune) bool { return r <= ' ' || r > '~' }):
+	case answer.AccessToken == "" || len(answer.AccessToken) > maxToken ||
+		strings.ContainsFunc(answer.AccessToken, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return "", 0, tokenError("its answer has no access token that a header can carry")
 	}
 	life = defaultTokenLife

@@ -92,7 +92,8 @@ func (e *tokenEndpoint) guarded(cert testkit.Pair) *secureReceiver {
 }
 
 func (e *tokenEndpoint) client(alter func(*registry.ClientCredentials)) func(*attempt.Request) {
-	o := &registry.ClientCredentials{OAuth2: registry.OAuth2{TokenURL: e.URL + "/token", ClientID: "way bill", Auth: registry.AuthBasic},
+	o := &registry.ClientCredentials{OAuth2: registry.OAuth2{TokenURL: e.URL + "/token", ClientID: "way bill",
+		Auth: registry.AuthBasic},
 		ClientSecret: "s:crt/+", ID: "1"}
 	if alter != nil {
 		alter(o)
@@ -110,7 +111,8 @@ func TestATokenIsFetchedOnceAndUsedUntilItEnds(t *testing.T) {
 	for range 20 {
 		wg.Go(func() {
 			res := try(t, c, r.post(how))
-			if res.Outcome != outcome.Delivered || strings.Contains(fmt.Sprintf("%+v", res), "token-1") || res.Redacted.Total() != 2 {
+			if res.Outcome != outcome.Delivered || strings.Contains(fmt.Sprintf("%+v", res), "token-1") ||
+				res.Redacted.Total() != 2 {
 				t.Errorf("%+v", res)
 			}
 		})
@@ -120,7 +122,8 @@ func TestATokenIsFetchedOnceAndUsedUntilItEnds(t *testing.T) {
 		t.Errorf("%d tokens were fetched", n)
 	}
 	// RFC 6749, section 2.3.1: form encoding before Basic.
-	if e.basic != "way+bill s%3Acrt%2F%2B" || e.last.Get("grant_type") != "client_credentials" || e.last.Get("scope") != "a b" || e.last.Get("audience") != "https://aud" || e.last.Has("client_secret") {
+	if e.basic != "way+bill s%3Acrt%2F%2B" || e.last.Get("grant_type") != "client_credentials" ||
+		e.last.Get("scope") != "a b" || e.last.Get("audience") != "https://aud" || e.last.Has("client_secret") {
 		t.Errorf("the client came as %q with %v", e.basic, e.last)
 	}
 	// A token that has less than its margin left is replaced before it ends.
@@ -131,11 +134,14 @@ func TestATokenIsFetchedOnceAndUsedUntilItEnds(t *testing.T) {
 	if left > time.Hour-tokenMargin || left < time.Hour-2*tokenMargin {
 		t.Errorf("a token of an hour is used for %s", left)
 	}
-	if res := try(t, c, r.post(how)); res.Outcome != outcome.Delivered || e.issued.Load() != 2 || res.Auth == 0 || res.Auth > res.Total {
+	if res := try(t, c, r.post(how)); res.Outcome != outcome.Delivered || e.issued.Load() != 2 || res.Auth == 0 ||
+		res.Auth > res.Total {
 		t.Errorf("%+v after %d tokens", res, e.issued.Load())
 	}
 	post := e.client(func(o *registry.ClientCredentials) { o.Auth, o.ID = registry.AuthPost, "2" })
-	if res := try(t, c, r.post(post)); res.Outcome != outcome.Delivered || e.issued.Load() != 3 || e.last.Get("client_id") != "way bill" || e.last.Get("client_secret") != "s:crt/+" || strings.TrimSpace(e.basic) != "" {
+	if res := try(t, c, r.post(post)); res.Outcome != outcome.Delivered || e.issued.Load() != 3 ||
+		e.last.Get("client_id") != "way bill" || e.last.Get("client_secret") != "s:crt/+" ||
+		strings.TrimSpace(e.basic) != "" {
 		t.Errorf("changed credentials: %+v, %v", res, e.last)
 	}
 }
@@ -149,7 +155,8 @@ func TestATokenThatWasWithdrawnIsReplacedAtTheNextAttempt(t *testing.T) {
 		t.Helper()
 		res := try(t, c, r.post(e.client(nil)))
 		if res.Outcome != outcome || res.Status != status || e.issued.Load() != tokens || r.requests.Load() != requests {
-			t.Errorf("got %s %d (%s) after %d tokens and %d requests, want %s %d, %d, %d", res.Outcome, res.Status, res.Err, e.issued.Load(), r.requests.Load(), outcome, status, tokens, requests)
+			t.Errorf("got %s %d (%s) after %d tokens and %d requests, want %s %d, %d, %d", res.Outcome, res.Status, res.Err,
+				e.issued.Load(), r.requests.Load(), outcome, status, tokens, requests)
 		}
 	}
 	attempt(outcome.Delivered, 200, 1, 1)
@@ -179,7 +186,8 @@ func TestATokenEndpointThatFailsIsAnAttemptOfItsOwnWithoutARequest(t *testing.T)
 		fail func(http.ResponseWriter, *http.Request) bool
 		text string
 	}{
-		"it refuses the client":     {answer(401, `{"error":"invalid_client","error_description":"hunter2"}`), "it answered 401, invalid_client"},
+		"it refuses the client": {answer(401, `{"error":"invalid_client","error_description":"hunter2"}`),
+			"it answered 401, invalid_client"},
 		"it refuses with no reason": {answer(400, "hunter2"), "it answered 400"},
 		"it invents a reason":       {answer(400, `{"error":"hunter2 <script>"}`), "it answered 400"},
 		"it is down":                {answer(503, ""), "it answered 503"},
@@ -187,14 +195,21 @@ func TestATokenEndpointThatFailsIsAnAttemptOfItsOwnWithoutARequest(t *testing.T)
 			http.Redirect(w, r, "https://elsewhere.example.com/", http.StatusTemporaryRedirect)
 			return true
 		}, "it answered 307"},
-		"it answers no JSON":          {answer(200, "hunter2"), "not the JSON"},
-		"it answers no token":         {answer(200, `{"token_type":"bearer"}`), "no access token"},
-		"a token with a line break":   {answer(200, `{"access_token":"a\r\nX: y","token_type":"bearer"}`), "no access token"},
-		"a token of another type":     {answer(200, `{"access_token":"abc","token_type":"DPoP"}`), "another type"},
-		"a token that has ended":      {answer(200, `{"access_token":"abc","token_type":"bearer","expires_in":0}`), "expires_in"},
-		"a token as large as a house": {answer(200, `{"access_token":"`+strings.Repeat("a", 100_000)+`"}`), "longer than the limit"},
-		"it hangs up":                 {func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, "the token endpoint"},
-		"it never answers":            {func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true }, "answer in time"},
+		"it answers no JSON":        {answer(200, "hunter2"), "not the JSON"},
+		"it answers no token":       {answer(200, `{"token_type":"bearer"}`), "no access token"},
+		"a token with a line break": {answer(200, `{"access_token":"a\r\nX: y","token_type":"bearer"}`), "no access token"},
+		"a token of another type":   {answer(200, `{"access_token":"abc","token_type":"DPoP"}`), "another type"},
+		"a token that has ended": {answer(200, `{"access_token":"abc","token_type":"bearer","expires_in":0}`),
+			"expires_in"},
+		"a token as large as a house": {answer(200, `{"access_token":"`+strings.Repeat("a", 100_000)+`"}`),
+			"longer than the limit"},
+		"it hangs up": {func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
+			"the token endpoint"},
+		"it never answers": {func(_ http.ResponseWriter,
+			r *http.Request) bool {
+			<-r.Context().Done()
+			return true
+		}, "answer in time"},
 		"it starts and never finishes": {func(w http.ResponseWriter, r *http.Request) bool {
 			fmt.Fprint(w, "{")
 			_ = http.NewResponseController(w).Flush()
@@ -212,7 +227,8 @@ func TestATokenEndpointThatFailsIsAnAttemptOfItsOwnWithoutARequest(t *testing.T)
 				req.Timeout = quick
 			}
 			res := try(t, newTestClient(t, Options{RootCAs: ca.Pool()}), req)
-			if res.Outcome != outcome.AuthFailure || res.Class != outcome.ClassRetryable || !strings.Contains(res.Err, tt.text) || strings.Contains(res.Err, "hunter2") || res.GotResponse {
+			if res.Outcome != outcome.AuthFailure || res.Class != outcome.ClassRetryable ||
+				!strings.Contains(res.Err, tt.text) || strings.Contains(res.Err, "hunter2") || res.GotResponse {
 				t.Errorf("got %s %s, want %q", res.Outcome, res.Err, tt.text)
 			}
 			if r.requests.Load() != 0 {
@@ -226,19 +242,22 @@ func TestATokenEndpointIsHeldToTheEgressPolicyAndToVerifiedTLS(t *testing.T) {
 	ca := testkit.NewCA(t, "ours")
 	e := newTokenEndpoint(t, ca.Server(in(time.Hour)))
 	r := e.guarded(ca.Server(in(time.Hour)))
-	for name, where := range map[string]string{"a private address": "https://10.0.0.1/token", "the metadata address": "https://169.254.169.254/token"} {
+	for name, where := range map[string]string{"a private address": "https://10.0.0.1/token",
+		"the metadata address": "https://169.254.169.254/token"} {
 		how := e.client(func(o *registry.ClientCredentials) { o.TokenURL = where })
 		res := try(t, newTestClient(t, Options{RootCAs: ca.Pool()}), r.post(how))
 		if res.Outcome != outcome.AuthFailure || !strings.Contains(res.Err, "--egress-allow") || e.issued.Load() != 0 {
 			t.Errorf("%s: %s %s", name, res.Outcome, res.Err)
 		}
 	}
-	if res := try(t, newTestClient(t, Options{}), r.post(e.client(nil))); res.Outcome != outcome.AuthFailure || !strings.Contains(res.Err, "TLS") || e.issued.Load() != 0 {
+	if res := try(t, newTestClient(t, Options{}), r.post(e.client(nil))); res.Outcome != outcome.AuthFailure ||
+		!strings.Contains(res.Err, "TLS") || e.issued.Load() != 0 {
 		t.Errorf("an unknown issuer: %s %s", res.Outcome, res.Err)
 	}
 	// The endpoint's own issuers hold for its token endpoint; its certificate does not.
 	client := ca.Client("good", in(time.Hour))
-	if res := try(t, newTestClient(t, Options{}), r.post(e.client(nil), as(t, "ep_1", "1", ca, nil))); res.Outcome != outcome.Delivered {
+	if res := try(t, newTestClient(t, Options{}),
+		r.post(e.client(nil), as(t, "ep_1", "1", ca, nil))); res.Outcome != outcome.Delivered {
 		t.Errorf("the endpoint's issuers: %s %s", res.Outcome, res.Err)
 	}
 	if via := tokenConnection(as2(t, ca, client)); via.Certificate != nil {
@@ -274,13 +293,15 @@ func TestAStopDuringATokenSendsNothing(t *testing.T) {
 
 func TestSecretsThatAReceiverEchoesAreCutOut(t *testing.T) {
 	secret := "k-" + strings.Repeat("0123456789abcdef", 300) // longer than the window
-	for name, body := range map[string]string{"whole": "you sent short-secret.", "cut off by the window": "you sent " + secret, "twice": "short-secret, short-secret"} {
+	for name, body := range map[string]string{"whole": "you sent short-secret.",
+		"cut off by the window": "you sent " + secret, "twice": "short-secret, short-secret"} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, body) }))
 		t.Cleanup(s.Close)
 		req := post(s.URL, patient)
 		req.Sensitive = []string{secret, "short-secret", "1"}
 		res := try(t, newTestClient(t, Options{}), req)
-		if strings.Contains(res.Excerpt, "0123456789") || strings.Contains(res.Excerpt, "short-secret") || res.Redacted["own"] == 0 {
+		if strings.Contains(res.Excerpt, "0123456789") || strings.Contains(res.Excerpt, "short-secret") ||
+			res.Redacted["own"] == 0 {
 			t.Errorf("%s: %q, %v", name, res.Excerpt, res.Redacted)
 		}
 	}

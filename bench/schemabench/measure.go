@@ -23,26 +23,33 @@ type question struct {
 }
 
 func questions() []question {
-	const lastHour = "at >= toDateTime64('2026-10-30 12:00:00', 9, 'UTC') AND at < toDateTime64('2026-10-30 13:00:00', 9, 'UTC')"
-	const month = "at >= toDateTime64('2026-10-01 00:00:00', 9, 'UTC') AND at < toDateTime64('2026-11-01 00:00:00', 9, 'UTC')"
+	const lastHour = "at >= toDateTime64('2026-10-30 12:00:00', 9, 'UTC') AND at < toDateTime64('2026-10-30 13:00:00', " +
+		"9, 'UTC')"
+	const month = "at >= toDateTime64('2026-10-01 00:00:00', 9, 'UTC') AND at < toDateTime64('2026-11-01 00:00:00', 9, " +
+		"'UTC')"
 	return []question{
 		{"a: one event's attempts", func(c candidate, table string, about subject) string {
-			return fmt.Sprintf("SELECT idx, id, at, endpoint_id, attempt, status, class, duration_us, hex(payload_digest), body FROM %s WHERE kind = 'attempt' AND %s ORDER BY idx", table, c.event(about))
+			return fmt.Sprintf("SELECT idx, id, at, endpoint_id, attempt, status, class, duration_us, hex(payload_digest), "+
+				"body FROM %s WHERE kind = 'attempt' AND %s ORDER BY idx", table, c.event(about))
 		}},
 		{"b: one endpoint's last hour", func(_ candidate, table string, about subject) string {
-			return fmt.Sprintf("SELECT idx, id, at, event_id, attempt, status, class, duration_us FROM %s WHERE kind = 'attempt' AND endpoint_id = '%s' AND %s ORDER BY idx", table, about.endpoint, lastHour)
+			return fmt.Sprintf("SELECT idx, id, at, event_id, attempt, status, class, duration_us FROM %s WHERE kind = "+
+				"'attempt' AND endpoint_id = '%s' AND %s ORDER BY idx", table, about.endpoint, lastHour)
 		}},
 		{"c: dead letters by reason, a month", func(_ candidate, table string, _ subject) string {
-			return fmt.Sprintf("SELECT reason, count() FROM %s WHERE kind = 'delivery.dead_lettered' AND %s GROUP BY reason ORDER BY reason", table, month)
+			return fmt.Sprintf("SELECT reason, count() FROM %s WHERE kind = 'delivery.dead_lettered' AND %s GROUP BY reason "+
+				"ORDER BY reason", table, month)
 		}},
 		{"d: attempts by day and outcome", func(_ candidate, table string, _ subject) string {
-			return fmt.Sprintf("SELECT toDate(at) AS day, class, count() FROM %s WHERE kind = 'attempt' GROUP BY day, class ORDER BY day, class", table)
+			return fmt.Sprintf("SELECT toDate(at) AS day, class, count() FROM %s WHERE kind = 'attempt' GROUP BY day, class "+
+				"ORDER BY day, class", table)
 		}},
 		{"e: the sink's position", func(_ candidate, table string, _ subject) string {
 			return fmt.Sprintf("SELECT idx, stream_seq FROM %s ORDER BY idx DESC LIMIT 1", table)
 		}},
 		{"f: a thousand records by index", func(_ candidate, table string, about subject) string {
-			return fmt.Sprintf("SELECT idx, body FROM %s WHERE idx >= %[2]d AND idx < %[2]d + 1000 ORDER BY idx", table, about.idx)
+			return fmt.Sprintf("SELECT idx, body FROM %s WHERE idx >= %[2]d AND idx < %[2]d + 1000 ORDER BY idx", table,
+				about.idx)
 		}},
 	}
 }
@@ -71,7 +78,8 @@ type answer struct {
 func (b bench) measure(ctx context.Context, c candidate) (result, error) {
 	r := result{candidate: c}
 	table := "records_" + strings.ReplaceAll(c.name, "-", "_")
-	if err := b.conn.Exec(ctx, strings.Replace(c.ddl(table), "CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1)); err != nil {
+	if err := b.conn.Exec(ctx, strings.Replace(c.ddl(table), "CREATE TABLE", "CREATE TABLE IF NOT EXISTS",
+		1)); err != nil {
 		return r, fmt.Errorf("%s: %w", c.name, err)
 	}
 	if !b.keep {
@@ -85,7 +93,8 @@ func (b bench) measure(ctx context.Context, c candidate) (result, error) {
 		return r, fmt.Errorf("%s: fill: %w", c.name, err)
 	}
 	r.fill = time.Since(began)
-	err := b.conn.QueryRow(ctx, "SELECT count(), sum(bytes_on_disk), sum(rows) FROM system.parts WHERE active AND database = currentDatabase() AND table = ?", table).
+	err := b.conn.QueryRow(ctx, "SELECT count(), sum(bytes_on_disk), sum(rows) FROM system.parts WHERE active AND "+
+		"database = currentDatabase() AND table = ?", table).
 		Scan(&r.parts, &r.bytes, &r.rows)
 	if err != nil {
 		return r, fmt.Errorf("%s: size: %w", c.name, err)
@@ -112,7 +121,8 @@ func (b bench) measure(ctx context.Context, c candidate) (result, error) {
 // fill copies the source, unless an earlier run in the same directory did.
 func (b bench) fill(ctx context.Context, c candidate, table string) error {
 	var have, want uint64
-	if err := b.conn.QueryRow(ctx, "SELECT (SELECT count() FROM "+table+"), (SELECT count() FROM source)").Scan(&have, &want); err != nil {
+	if err := b.conn.QueryRow(ctx, "SELECT (SELECT count() FROM "+table+"), (SELECT count() FROM source)").Scan(&have,
+		&want); err != nil {
 		return err
 	}
 	if have == want {
@@ -122,7 +132,8 @@ func (b bench) fill(ctx context.Context, c candidate, table string) error {
 		return err
 	}
 	list := strings.Join(c.stored(), ", ")
-	return b.conn.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM source ORDER BY idx SETTINGS max_threads = 2, max_insert_threads = 1", table, list, list))
+	return b.conn.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM source ORDER BY idx SETTINGS max_threads = "+
+		"2, max_insert_threads = 1", table, list, list))
 }
 
 // ask runs the question about another event, endpoint and place each time.
@@ -207,7 +218,8 @@ func loadSample(ctx context.Context, conn driver.Conn, rows, from int) ([][]any,
 	for _, column := range columns() {
 		names = append(names, column.name)
 	}
-	result, err := conn.Query(ctx, fmt.Sprintf("SELECT %s FROM source WHERE idx >= %d AND idx < %d ORDER BY idx", strings.Join(names, ", "), from, from+rows))
+	result, err := conn.Query(ctx, fmt.Sprintf("SELECT %s FROM source WHERE idx >= %d AND idx < %d ORDER BY idx",
+		strings.Join(names, ", "), from, from+rows))
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,8 @@ type subject struct {
 func main() {
 	rows := flag.Int("rows", 10_000_000, "ledger `records` to make")
 	only := flag.String("only", "", "comma-separated `names` of candidates; default all")
-	dir := flag.String("dir", "", "engine `directory`, kept with its tables for the next run; default a temporary one, removed at the end")
+	dir := flag.String("dir", "", "engine `directory`, kept with its tables for the next run; default a temporary one, "+
+		"removed at the end")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
@@ -112,7 +113,8 @@ func prepare(ctx context.Context, e *engine.Engine, rows int) (b bench, err erro
 
 // chooseSubjects takes attempts from all over the ledger, the same each time.
 func chooseSubjects(ctx context.Context, conn driver.Conn) (chosen []subject, err error) {
-	rows, err := conn.Query(ctx, "SELECT idx, tenant, event_id, endpoint_id FROM source WHERE kind = 'attempt' ORDER BY cityHash64(idx) LIMIT ?", runs)
+	rows, err := conn.Query(ctx, "SELECT idx, tenant, event_id, endpoint_id FROM source WHERE kind = 'attempt' ORDER "+
+		"BY cityHash64(idx) LIMIT ?", runs)
 	if err != nil {
 		return nil, err
 	}
@@ -174,5 +176,6 @@ func printResult(r result) {
 		fmt.Printf(" %.1f / %.1f ms, %d |", milliseconds(a.took), milliseconds(a.cpu), a.rows)
 	}
 	fmt.Printf(" %d | %.0f s |\n", r.parts, r.fill.Seconds())
-	fmt.Fprintf(os.Stderr, "schemabench: %s: %s; %d rows; largest columns, B/record: %s\n", r.candidate.name, r.candidate.why, r.rows, r.biggestCols)
+	fmt.Fprintf(os.Stderr, "schemabench: %s: %s; %d rows; largest columns, B/record: %s\n", r.candidate.name,
+		r.candidate.why, r.rows, r.biggestCols)
 }

@@ -25,7 +25,8 @@ import (
 
 func main() {
 	rows := flag.Int("rows", 10_000_000, "`records` to make")
-	dir := flag.String("dir", "", "engine `directory`, kept with its ledger for the next run; default a temporary one, removed at the end")
+	dir := flag.String("dir", "", "engine `directory`, kept with its ledger for the next run; default a temporary one, "+
+		"removed at the end")
 	times := flag.Int("times", 3, "how `often` to verify")
 	workers := flag.Int("workers", 0, "readers at once; default one more than cores")
 	profile := flag.String("cpuprofile", "", "`file` for a profile of this process's processor time")
@@ -73,14 +74,17 @@ func run(ctx context.Context, rows int, dir string, times, workers int) (err err
 	}
 	for range times {
 		before := spent(e.Pid())
-		r, err := verify.Run(ctx, &ledger.Verified{DB: db}, verify.Options{Now: time.Now(), Name: "bench", Workers: workers, Keys: []note.Verifier{key}})
+		r, err := verify.Run(ctx, &ledger.Verified{DB: db},
+			verify.Options{Now: time.Now(), Name: "bench", Workers: workers, Keys: []note.Verifier{key}})
 		if err != nil {
 			return err
 		}
 		after := spent(e.Pid())
 		each := func(d time.Duration) float64 { return d.Seconds() * 1e6 / float64(max(r.Read, 1)) }
-		fmt.Printf("%d records verified in %.2f s, %.0f records/s; processor time per record: %.2f µs here, %.2f µs in ClickHouse; good %v, %d findings\n",
-			r.Read, r.Seconds, float64(r.Read)/r.Seconds, each(after.ours-before.ours), each(after.engine-before.engine), r.Good, len(r.Findings))
+		fmt.Printf("%d records verified in %.2f s, %.0f records/s; processor time per record: %.2f µs here, %.2f µs in "+
+			"ClickHouse; good %v, %d findings\n",
+			r.Read, r.Seconds, float64(r.Read)/r.Seconds, each(after.ours-before.ours), each(after.engine-before.engine), r.Good,
+			len(r.Findings))
 		for i, f := range r.Findings {
 			if i < 5 {
 				fmt.Printf("  %+v\n", f)
@@ -174,7 +178,8 @@ func sign(ctx context.Context, db *ledger.DB, rows int, keyFile string) (note.Ve
 		if err != nil {
 			return nil, err
 		}
-		err = db.AppendCheckpoint(ctx, ledger.Checkpoint{Size: c.Size, At: time.Now(), Origin: c.Origin, Key: checkpoint.KeyID(key), Root: root, Note: string(b)})
+		err = db.AppendCheckpoint(ctx, ledger.Checkpoint{Size: c.Size, At: time.Now(), Origin: c.Origin,
+			Key: checkpoint.KeyID(key), Root: root, Note: string(b)})
 		if err != nil {
 			return nil, err
 		}
