@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2"
 )
 
@@ -96,12 +97,9 @@ func (db *DB) appendUnder(ctx context.Context, rows []Row, token string) (droppe
 
 func (db *DB) explainAppend(rows []Row, err error) error {
 	err = db.explain(fmt.Sprintf("inserting records %d to %d", rows[0].Idx, rows[len(rows)-1].Idx), err)
-	var e *clickhouse.Exception
-	if errors.As(err, &e) {
-		switch e.Code {
-		case 241, 307, 158, 396: // memory limit, too many bytes, too many rows
-			return fmt.Errorf("%w: %w", ErrOverlong, err)
-		}
+	switch codeOf(err) {
+	case proto.ErrMemoryLimitExceeded, proto.ErrTooManyBytes, proto.ErrTooManyRows, proto.ErrTooManyRowsOrBytes:
+		return fmt.Errorf("%w: %w", ErrOverlong, err)
 	}
 	return err
 }

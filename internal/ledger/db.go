@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
@@ -75,7 +76,7 @@ func New(dsn string) (*DB, error) {
 		return nil, fmt.Errorf("ClickHouse DSN %q: %w", redact(dsn), err)
 	}
 	columns := stored()
-	return &DB{conn: patient{conn}, options: *o, columns: columns, insert: insertStatement(columns),
+	return &DB{conn: withoutDeadline{conn}, options: *o, columns: columns, insert: insertStatement(columns),
 		windowRecords: windowRecords}, nil
 }
 
@@ -112,17 +113,18 @@ func (db *DB) explain(doing string, err error) error {
 	where := strings.Join(db.options.Addr, ",")
 	var e *clickhouse.Exception
 	if errors.As(err, &e) {
-		switch e.Code {
-		case 81, 60: // UNKNOWN_DATABASE, UNKNOWN_TABLE
-			return fmt.Errorf("%s: ClickHouse at %s has no ledger in database %q (%s); create it with: waybill ledger "+
-				"migrate: %w",
-				doing, where, db.Database(), firstLine(e.Message), ErrNoSchema)
-		case 516, 192, 193: // AUTHENTICATION_FAILED, UNKNOWN_USER, WRONG_PASSWORD
-			return fmt.Errorf("%s: ClickHouse at %s refuses user %q; check user and password in the DSN: %w", doing, where,
-				db.options.Auth.Username, err)
-		case 497: // ACCESS_DENIED
+		switch proto.Error(e.Code) {
+		case proto.ErrUnknownDatabase, proto.ErrUnknownTable:
+			return fmt.Errorf("%s: ClickHouse at %s has no ledger in database %q (%s); "+
+				"create it with: waybill ledger migrate: %w", doing, where, db.Database(), firstLine(e.Message), ErrNoSchema)
+		case proto.ErrAuthenticationFailed, proto.ErrUnknownUser, proto.ErrWrongPassword:
+			return fmt.Errorf("%s: ClickHouse at %s refuses user %q; check user and password in the DSN: %w",
+				doing, where, db.options.Auth.Username, err)
+		case proto.ErrAccessDenied:
 			return fmt.Errorf("%s: ClickHouse at %s: user %q lacks a grant: %w", doing, where, db.options.Auth.Username, err)
-		case 159, 202, 210, 241, 242, 243, 252, 236, 394, 425: // timeouts, limits, memory, read only, disk, too many parts, aborted
+		case proto.ErrTimeoutExceeded, proto.ErrTooManySimultaneousQueries, proto.ErrNetworkError,
+			proto.ErrMemoryLimitExceeded, proto.ErrTableIsReadOnly, proto.ErrNotEnoughSpace,
+			proto.ErrTooManyParts, proto.ErrAborted, proto.ErrQueryWasCancelled, proto.ErrSystemError:
 			return fmt.Errorf("%s: ClickHouse at %s: %w: %w", doing, where, ErrUnavailable, err)
 		}
 		return fmt.Errorf("%s: ClickHouse at %s: %w", doing, where, err)
@@ -132,6 +134,15 @@ func (db *DB) explain(doing string, err error) error {
 			where, ErrUnavailable, err)
 	}
 	return fmt.Errorf("%s: ClickHouse at %s: %w", doing, where, err)
+}
+
+// codeOf is ClickHouse's code of an error; 0: ClickHouse did not answer with one.
+func codeOf(err error) proto.Error {
+	var e *clickhouse.Exception
+	if !errors.As(err, &e) {
+		return 0
+	}
+	return proto.Error(e.Code)
 }
 
 // isTransport takes everything for a broken connection that is neither an

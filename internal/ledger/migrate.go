@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
@@ -80,10 +81,9 @@ func (db *DB) Migrate(ctx context.Context) error {
 // explainMigrate tells a user who may not change the schema what to do: the
 // sink's user may not, on purpose.
 func (db *DB) explainMigrate(v Versions, err error) error {
-	var e *clickhouse.Exception
-	if errors.As(err, &e) && e.Code == 497 { // ACCESS_DENIED
-		return fmt.Errorf("database %q has schema version %d, this program needs %d, and user %q may not change it; as a "+
-			"user who may, run: waybill ledger migrate --clickhouse DSN: %w: %w",
+	if codeOf(err) == proto.ErrAccessDenied {
+		return fmt.Errorf("database %q has schema version %d, this program needs %d, and user %q may not change it; "+
+			"as a user who may, run: waybill ledger migrate --clickhouse DSN: %w: %w",
 			db.Database(), v.Applied, v.Known, db.options.Auth.Username, ErrNoSchema, err)
 	}
 	return err
@@ -135,8 +135,7 @@ const (
 func (db *DB) apply(ctx context.Context, m migration) error {
 	for try := 1; ; try++ {
 		doing, err := db.statements(ctx, m)
-		if e := new(clickhouse.Exception); try == migrateTries || !errors.As(err, &e) ||
-			!slices.Contains(replacedMeanwhile, e.Code) {
+		if try == migrateTries || !slices.Contains(replacedMeanwhile, codeOf(err)) {
 			return db.explain(doing, err)
 		}
 		select {
@@ -148,10 +147,9 @@ func (db *DB) apply(ctx context.Context, m migration) error {
 }
 
 // replacedMeanwhile are the errors of a statement whose table another migrator
-// replaced, or put an older one in its place: NOT_FOUND_COLUMN_IN_BLOCK,
-// UNKNOWN_TABLE, FILE_DOESNT_EXIST, TABLE_IS_DROPPED,
-// CANNOT_ASSIGN_ALTER, ATOMIC_RENAME_FAIL, TABLE_UUID_MISMATCH.
-var replacedMeanwhile = []int32{10, 60, 107, 218, 517, 521, 741}
+// replaced, or put an older one in its place.
+var replacedMeanwhile = []proto.Error{proto.ErrNotFoundColumnInBlock, proto.ErrUnknownTable, proto.ErrFileDoesntExist,
+	proto.ErrTableIsDropped, proto.ErrCannotAssignAlter, proto.ErrAtomicRenameFail, proto.ErrTableUUIDMismatch}
 
 // statements runs a migration's, and says at which one it failed.
 func (db *DB) statements(ctx context.Context, m migration) (doing string, err error) {

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/ch-go/proto"
 )
 
 const (
@@ -34,7 +34,7 @@ func (db *DB) alone(ctx context.Context, do func() error) error {
 		if err == nil {
 			break
 		}
-		if e := new(clickhouse.Exception); !errors.As(err, &e) || e.Code != 57 { // TABLE_ALREADY_EXISTS
+		if codeOf(err) != proto.ErrTableAlreadyExists {
 			return db.explain("beginning to migrate", err)
 		}
 		if err := db.dropStale(ctx); err != nil {

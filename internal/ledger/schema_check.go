@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2"
 
 	"github.com/waybill-dev/waybill/internal/ledger/verify"
@@ -37,10 +38,9 @@ func (s *Verified) CheckDefinitions(ctx context.Context) (r verify.SchemaResult,
 	}
 	for _, look := range policies() {
 		found, err := s.strings(ctx, "reading "+look.what, strings.ReplaceAll(look.query, "{database}", s.Database()))
-		var e *clickhouse.Exception
-		switch {
-		case errors.As(err, &e) && (e.Code == 60 || e.Code == 47): // this server has no such thing
-		case errors.As(err, &e) && e.Code == 497:
+		switch code := codeOf(err); {
+		case code == proto.ErrUnknownTable, code == proto.ErrUnknownIdentifier: // this server has no such thing
+		case code == proto.ErrAccessDenied:
 			r.Refused = append(r.Refused, look.what)
 		case err != nil:
 			return r, nil, nil, err
@@ -142,8 +142,11 @@ func (s *Verified) compareViewColumns(ctx context.Context, name, query string) (
 	}
 	rows, err := s.conn.Query(ctx, "SELECT * FROM ("+query+") LIMIT 0")
 	var e *clickhouse.Exception
-	if errors.As(err, &e) && (e.Code == 47 || e.Code == 60 || e.Code == 386) { // what it reads is not there
-		return []string{fmt.Sprintf("view %s cannot be read: %s", name, firstLine(e.Message))}, nil
+	if errors.As(err, &e) {
+		switch proto.Error(e.Code) {
+		case proto.ErrUnknownIdentifier, proto.ErrUnknownTable, proto.ErrNoCommonType: // what it reads is not there
+			return []string{fmt.Sprintf("view %s cannot be read: %s", name, firstLine(e.Message))}, nil
+		}
 	}
 	if err != nil {
 		return nil, s.explain("reading the columns of view "+name, err)

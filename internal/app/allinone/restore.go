@@ -15,12 +15,38 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger/roles"
 )
 
-// BackupName is how a new backup of the embedded engine is called.
-func BackupName(at time.Time) string { return "ledger-" + at.UTC().Format("20060102T150405Z") }
-
-// BackupPath is where the embedded engine wrote a backup.
-func BackupPath(data, name string) string {
+// backupPath is where the embedded engine writes a backup.
+func backupPath(data, name string) string {
 	return filepath.Join(roles.BackupsDir(filepath.Join(data, engineDir)), name)
+}
+
+// BackupLedger has the running embedded engine of a data directory make a backup,
+// and moves it to a directory that is not there yet.
+func BackupLedger(ctx context.Context, db *ledger.DB, data, to string) error {
+	name := "ledger-" + time.Now().UTC().Format("20060102T150405Z")
+	if err := db.Backup(ctx, "File('"+name+"')"); err != nil {
+		return err
+	}
+	from := backupPath(data, name)
+	// The engine makes it for everybody to read; nobody else may read the ledger itself.
+	if err := os.Chmod(from, 0o700); err != nil {
+		return fmt.Errorf("closing the backup to others: %w; it is in %s", err, from)
+	}
+	return moveDir(from, to)
+}
+
+// moveDir moves a directory, also to another file system.
+func moveDir(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return fmt.Errorf("--to %s: %w; the backup is in %s", to, err, from)
+	}
+	if os.Rename(from, to) == nil {
+		return nil
+	}
+	if err := errors.Join(os.Mkdir(to, 0o700), os.CopyFS(to, os.DirFS(from))); err != nil {
+		return fmt.Errorf("--to %s: %w; the backup is in %s", to, err, from)
+	}
+	return os.RemoveAll(from)
 }
 
 // RestoreLedger puts a backup into the embedded engine of a data directory that
@@ -36,7 +62,7 @@ func RestoreLedger(ctx context.Context, data, from string, log zerolog.Logger) (
 		return 0, err
 	}
 	const name = "restoring"
-	place := BackupPath(d.path, name)
+	place := backupPath(d.path, name)
 	if err := errors.Join(os.RemoveAll(place), os.MkdirAll(filepath.Dir(place), 0o700)); err != nil {
 		return 0, dataDirError(d.path, err)
 	}

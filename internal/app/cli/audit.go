@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/audit"
 	"github.com/waybill-dev/waybill/internal/ledger/roles"
+	"github.com/waybill-dev/waybill/internal/operator/auditor"
 )
 
 func auditCommand(s stdio) *cobra.Command {
@@ -107,7 +108,7 @@ func periodTime(flag, s string, now time.Time) (time.Time, error) {
 }
 
 // ask opens the ledger, makes sure that what was asked about is known, and asks.
-func (q *question) ask(ctx context.Context, do func(context.Context, *ledger.DB) error) error {
+func (q *question) ask(ctx context.Context, do func(context.Context, auditor.Auditor) error) error {
 	at, err := q.target.find()
 	if err != nil {
 		return err
@@ -124,24 +125,11 @@ func (q *question) ask(ctx context.Context, do func(context.Context, *ledger.DB)
 		return process.Usagef("--clickhouse: %w", err)
 	}
 	defer func() { _ = db.Close() }()
-	if err := db.CheckSchema(ctx); err != nil {
+	a := auditor.New(db)
+	if err := a.Check(ctx, q.filter); err != nil {
 		return err
 	}
-	unknown, err := db.Known(ctx, q.filter)
-	if err != nil {
-		return err
-	}
-	if unknown != "" {
-		retired, err := db.RetiredText(ctx)
-		if err != nil {
-			return err
-		}
-		if retired != "" {
-			retired = "; or it is gone: " + retired
-		}
-		return fmt.Errorf("nothing is on record of %s; check the name, or ask without it%s", unknown, retired)
-	}
-	return do(ctx, db)
+	return do(ctx, a)
 }
 
 // show prints an answer: a table with what it is worth after it, JSON whole, or

@@ -8,9 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/app/process"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/audit"
-	"github.com/waybill-dev/waybill/internal/ledger/audit/outside"
+	"github.com/waybill-dev/waybill/internal/operator/auditor"
 	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
@@ -36,8 +35,8 @@ Exit status 1 when something does not match.`,
 		if patience < 0 {
 			return process.Usagef("--sink-wait %s: want 0s or more", patience)
 		}
-		return q.ask(c.Context(), func(ctx context.Context, db *ledger.DB) error {
-			answer, err := q.complete(ctx, db, patience)
+		return q.ask(c.Context(), func(ctx context.Context, a auditor.Auditor) error {
+			answer, err := q.complete(ctx, a, patience)
 			if err != nil {
 				return err
 			}
@@ -54,72 +53,23 @@ Exit status 1 when something does not match.`,
 	return c
 }
 
-// complete asks everything at one settled position: the streams first, which say
-// what ClickHouse must have by now, then ClickHouse, then, about what that had,
-// the streams again.
-func (q *question) complete(ctx context.Context, db *ledger.DB, patience time.Duration) (none audit.Completeness,
+// complete asks with NATS where it is known. A ClickHouse that was named alone may
+// be another deployment's than the one that runs here.
+func (q *question) complete(ctx context.Context, a auditor.Auditor, patience time.Duration) (none audit.Completeness,
 	err error) {
-	side, err := q.openStreams(ctx, db, patience)
+	at, err := q.target.find()
 	if err != nil {
 		return none, err
 	}
-	defer side.close()
-	q.filter.Settled = side.settled.Until
-	at, err := db.Last(ctx)
+	if at.natsURL == "" || q.target.natsURL == "" && q.target.clickhouse != "" {
+		return a.Completeness(ctx, q.filter, q.limit, nil)
+	}
+	nc, js, err := q.target.connectNATS(ctx)
 	if err != nil {
 		return none, err
 	}
-	events, err := db.AuditEvents(ctx, q.filter)
-	if err != nil {
-		return none, err
-	}
-	rows, mismatches, more, err := db.AuditBalances(ctx, q.filter, q.limit)
-	if err != nil {
-		return none, err
-	}
-	contents, rest, err := db.AuditContents(ctx, q.filter, q.limit)
-	if err != nil {
-		return audit.Completeness{}, err
-	}
-	mismatches, more = append(mismatches, contents...), more+rest
-	if q.filter.Tenant == "" && q.filter.EndpointID == "" { // what belongs to no tenant
-		gaps, err := db.AuditGaps(ctx, q.filter)
-		if err != nil {
-			return none, err
-		}
-		indices, err := db.AuditIndices(ctx)
-		if err != nil {
-			return none, err
-		}
-		mismatches = append(append(mismatches, gaps...), indices...)
-	}
-	if side.nc == nil {
-		answer := audit.NewCompleteness(q.filter, events, rows, mismatches, more, nil)
-		answer.Notes = append(answer.Notes, "Not compared with LEDGER, EVENTS and CLAIMS: where NATS is was not said "+
-			"(--nats-url).")
-		return answer, noteRetired(ctx, db, &answer)
-	}
-	found, compared, err := side.compareLedger(ctx, db)
-	if err != nil {
-		return none, err
-	}
-	vouched, err := outside.Vouch(ctx, side.nc, side.js, db, q.filter, at.Next)
-	if err != nil {
-		return none, err
-	}
-	mismatches = append(append(mismatches, found...), vouched.Mismatches...)
-	answer := audit.NewCompleteness(q.filter, events, rows, mismatches, more+vouched.More, &compared)
-	answer.Vouch(vouched.Vouched)
-	return answer, noteRetired(ctx, db, &answer)
-}
-
-// noteRetired says what the answer cannot be about.
-func noteRetired(ctx context.Context, db *ledger.DB, c *audit.Completeness) error {
-	retired, err := db.RetiredText(ctx)
-	if retired != "" {
-		c.Notes = append(c.Notes, "Not counted: "+retired+".")
-	}
-	return err
+	defer nc.Close()
+	return a.Completeness(ctx, q.filter, q.limit, &auditor.Streams{NC: nc, JS: js, Patience: patience})
 }
 
 func (q *question) printCompleteness(s stdio, a audit.Completeness) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/app/process"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/audit"
+	"github.com/waybill-dev/waybill/internal/operator/auditor"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -30,13 +30,12 @@ during it, and a number that is not on record.`,
 		if err := firstError(checkEventID(args[0]), q.check(time.Now())); err != nil {
 			return err
 		}
-		return q.ask(c.Context(), func(ctx context.Context, db *ledger.DB) error {
-			rows, more, err := db.AuditAttempts(ctx, q.filter, q.limit)
+		return q.ask(c.Context(), func(ctx context.Context, ask auditor.Auditor) error {
+			a, err := ask.Attempts(ctx, q.filter, q.limit)
 			if err != nil {
 				return err
 			}
-			a := audit.OfAttempts(q.filter, rows, more)
-			return show(s, q.out, a, a, func(w io.Writer) error { return printGrid(w, q.room(s), audit.AttemptGrid(rows)) })
+			return show(s, q.out, a, a, func(w io.Writer) error { return printGrid(w, q.room(s), audit.AttemptGrid(a.Rows)) })
 		})
 	}
 	return c
@@ -59,19 +58,16 @@ events stand under one id.`,
 		if err := q.check(time.Now()); err != nil {
 			return err
 		}
-		return q.ask(c.Context(), func(ctx context.Context, db *ledger.DB) error {
-			rows, more, totals, err := db.AuditDuplicates(ctx, q.filter, all, q.limit)
+		return q.ask(c.Context(), func(ctx context.Context, ask auditor.Auditor) error {
+			a, err := ask.Duplicates(ctx, q.filter, all, q.limit)
 			if err != nil {
 				return err
 			}
-			a := audit.OfDuplicates(q.filter, rows, more, totals)
-			if err := show(s, q.out, a.Answer, a, func(w io.Writer) error {
-				return printGrid(w, q.room(s),
-					audit.RepetitionGrid(rows))
-			}); err != nil {
+			grid := func(w io.Writer) error { return printGrid(w, q.room(s), audit.RepetitionGrid(a.Rows)) }
+			if err := show(s, q.out, a.Answer, a, grid); err != nil {
 				return err
 			}
-			if totals.OtherData > 0 {
+			if a.Totals.OtherData > 0 {
 				return audit.ErrTwoContents
 			}
 			return nil
@@ -94,20 +90,19 @@ and who took it on.`,
 		if err := q.check(time.Now()); err != nil {
 			return err
 		}
-		return q.ask(c.Context(), func(ctx context.Context, db *ledger.DB) error {
-			rows, more, totals, err := db.AuditFailures(ctx, q.filter, q.limit)
+		return q.ask(c.Context(), func(ctx context.Context, ask auditor.Auditor) error {
+			a, err := ask.Failures(ctx, q.filter, q.limit)
 			if err != nil {
 				return err
 			}
-			a := audit.OfFailures(q.filter, rows, more, totals)
 			return show(s, q.out, a.Answer, a, func(w io.Writer) error {
-				if err := printGrid(w, q.room(s), audit.FailureTotalGrid(totals)); err != nil {
+				if err := printGrid(w, q.room(s), audit.FailureTotalGrid(a.Totals)); err != nil {
 					return err
 				}
 				if _, err := fmt.Fprintln(w); err != nil {
 					return err
 				}
-				return printGrid(w, q.room(s), audit.FailureGrid(rows, time.Now()))
+				return printGrid(w, q.room(s), audit.FailureGrid(a.Rows, time.Now()))
 			})
 		})
 	}
@@ -154,25 +149,22 @@ when digests on record do not agree.`,
 				return err
 			}
 		}
-		return q.ask(c.Context(), func(ctx context.Context, db *ledger.DB) error {
-			rows, more, totals, err := db.AuditIntegrity(ctx, q.filter, q.limit)
+		return q.ask(c.Context(), func(ctx context.Context, ask auditor.Auditor) error {
+			a, err := ask.Integrity(ctx, q.filter, q.limit)
 			if err != nil {
 				return err
 			}
-			a := audit.OfIntegrity(q.filter, rows, more, totals)
 			if err := compareFile(&a, flag, path, content); err != nil {
 				return err
 			}
-			if err := show(s, q.out, a.Answer, a, func(w io.Writer) error {
-				return printGrid(w, q.room(s),
-					audit.SignedGrid(a.Rows))
-			}); err != nil {
+			grid := func(w io.Writer) error { return printGrid(w, q.room(s), audit.SignedGrid(a.Rows)) }
+			if err := show(s, q.out, a.Answer, a, grid); err != nil {
 				return err
 			}
 			switch {
 			case a.Altered:
 				return errAltered
-			case totals.Disagree > 0:
+			case a.Totals.Disagree > 0:
 				return audit.ErrDisagrees
 			}
 			return nil
@@ -229,24 +221,19 @@ with who made it and why.`,
 		if err := q.check(time.Now()); err != nil {
 			return err
 		}
-		return q.ask(c.Context(), func(ctx context.Context, db *ledger.DB) error {
-			days, err := db.AuditDays(ctx, q.filter)
+		return q.ask(c.Context(), func(ctx context.Context, ask auditor.Auditor) error {
+			a, err := ask.Controls(ctx, q.filter, q.limit)
 			if err != nil {
 				return err
 			}
-			changes, more, err := db.AuditChanges(ctx, q.filter, q.limit)
-			if err != nil {
-				return err
-			}
-			a := audit.OfControls(q.filter, days, changes, more)
 			return show(s, q.out, a.Answer, a, func(w io.Writer) error {
-				if err := printGrid(w, q.room(s), audit.DayGrid(days)); err != nil || len(changes) == 0 {
+				if err := printGrid(w, q.room(s), audit.DayGrid(a.Rows)); err != nil || len(a.Changes) == 0 {
 					return err
 				}
 				if _, err := fmt.Fprintln(w); err != nil {
 					return err
 				}
-				return printGrid(w, q.room(s), audit.ChangeGrid(changes))
+				return printGrid(w, q.room(s), audit.ChangeGrid(a.Changes))
 			})
 		})
 	}

@@ -3,22 +3,15 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
-	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/app/process"
-	"github.com/waybill-dev/waybill/internal/domain/subscription"
-	"github.com/waybill-dev/waybill/internal/events/eventlog"
-	"github.com/waybill-dev/waybill/internal/operator/control"
 	"github.com/waybill-dev/waybill/internal/operator/payloadlint"
 	"github.com/waybill-dev/waybill/internal/platform/redact"
 	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/pkg/envelope"
-	"github.com/waybill-dev/waybill/streams"
 )
 
 const lintExample = "waybill event-type lint 'lab_result.>' --sample payload.json --strict"
@@ -101,55 +94,13 @@ func (f *lintFlags) look(ctx context.Context, s stdio, l *payloadlint.Lint, patt
 	return nil
 }
 
-// lookAtEvents reads the newest events through a consumer that ends by itself.
 func (f *lintFlags) lookAtEvents(ctx context.Context, l *payloadlint.Lint, pattern string) error {
 	nc, js, err := f.target.connectNATS(ctx)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	stream, err := js.Stream(ctx, streams.Events)
-	if err != nil {
-		return fmt.Errorf("stream %s: %w; make it with: waybill streams apply", streams.Events, err)
-	}
-	last, first := stream.CachedInfo().State.LastSeq, stream.CachedInfo().State.FirstSeq
-	if stream.CachedInfo().State.Msgs == 0 {
-		return nil
-	}
-	start := first
-	if n := uint64(f.events); last >= first+n {
-		start = last - n + 1
-	}
-	consumer, err := js.OrderedConsumer(ctx, streams.Events,
-		jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: start})
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", streams.Events, err)
-	}
-	for at := start - 1; at < last; {
-		m, err := consumer.Next(jetstream.FetchMaxWait(5 * time.Second))
-		if err != nil {
-			return fmt.Errorf("reading %s: %w; try again", streams.Events, err)
-		}
-		meta, err := m.Metadata()
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", streams.Events, err)
-		}
-		at = meta.Sequence.Stream
-		tenant, eventType, err := streams.ParseEventSubject(m.Subject())
-		if _, refused := eventlog.Refused(m.Headers()); refused {
-			continue
-		}
-		if err != nil || f.tenant != "" && tenant != f.tenant || !subscription.Match(pattern, eventType) ||
-			eventType == control.TestType {
-			continue
-		}
-		if e, err := envelope.Parse(m.Data()); err == nil { // what is no event is on record as rejected
-			if err := l.Look(eventType, e.Data); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return l.LookAtNewest(ctx, js, f.tenant, pattern, f.events)
 }
 
 func (f *lintFlags) report(s stdio, l *payloadlint.Lint) error {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -76,31 +75,7 @@ func backup(ctx context.Context, t *target, to string) error {
 	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
 		return process.Usagef("--to %s is there already; name a new directory", to)
 	}
-	name := allinone.BackupName(time.Now())
-	if err := db.Backup(ctx, "File('"+name+"')"); err != nil {
-		return err
-	}
-	data := filepath.Dir(filepath.Dir(a.ClickHousePasswordsFile))
-	from := allinone.BackupPath(data, name)
-	// The engine makes it for everybody to read; nobody else may read the ledger itself.
-	if err := os.Chmod(from, 0o700); err != nil {
-		return fmt.Errorf("closing the backup to others: %w; it is in %s", err, from)
-	}
-	return moveDir(from, to)
-}
-
-// moveDir moves a directory, also to another file system.
-func moveDir(from, to string) error {
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return fmt.Errorf("--to %s: %w; the backup is in %s", to, err, from)
-	}
-	if os.Rename(from, to) == nil {
-		return nil
-	}
-	if err := errors.Join(os.Mkdir(to, 0o700), os.CopyFS(to, os.DirFS(from))); err != nil {
-		return fmt.Errorf("--to %s: %w; the backup is in %s", to, err, from)
-	}
-	return os.RemoveAll(from)
+	return allinone.BackupLedger(ctx, db, filepath.Dir(filepath.Dir(a.ClickHousePasswordsFile)), to)
 }
 
 func ledgerRestore(s stdio) *cobra.Command {

@@ -11,38 +11,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/app/process"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/checkpoint"
+	"github.com/waybill-dev/waybill/internal/operator/auditor"
 )
-
-// withDB runs do on the deployment's ledger.
-func (t *target) withDB(do func(*ledger.DB) error) error {
-	at, err := t.find()
-	if err != nil {
-		return err
-	}
-	if at.clickhouse == "" {
-		return errors.New("no ClickHouse is known; say where it is with --clickhouse")
-	}
-	db, err := ledger.New(at.clickhouse)
-	if err != nil {
-		return process.Usagef("--clickhouse: %w", err)
-	}
-	defer func() { _ = db.Close() }() // the error that counts is that of the question
-	return do(db)
-}
-
-// checkpointView is a checkpoint as people and programs see it.
-type checkpointView struct {
-	ledger.Checkpoint
-	Signatures []signatureView `json:"signatures"` // of witnesses and time stamping authorities
-	cosigned   string          // the note with what witnesses added to it
-}
-
-type signatureView struct {
-	Kind   string    `json:"kind"`
-	Signer string    `json:"signer"`
-	At     time.Time `json:"at"`
-}
 
 func ledgerCheckpoint(s stdio) *cobra.Command {
 	return group("checkpoint", "Show and list the ledger's checkpoints",
@@ -76,7 +46,7 @@ in a file, for: waybill ledger verify --checkpoint`,
 				"does not, see: waybill ledger key show")
 		}
 		if path != "" {
-			if wrote, err := writeFile(s.out, "out", path, []byte(list[0].cosigned)); err != nil || !wrote {
+			if wrote, err := writeFile(s.out, "out", path, []byte(list[0].Cosigned)); err != nil || !wrote {
 				return err
 			}
 		}
@@ -113,59 +83,39 @@ func ledgerCheckpointList(s stdio) *cobra.Command {
 			return err
 		}
 		if out == "json" {
-			return printJSON(s.out, append([]checkpointView{}, list...))
+			return printJSON(s.out, append([]auditor.Checkpoint{}, list...))
 		}
 		table := table{header: []string{"SIZE", "SIGNED", "ROOT", "WITNESSES", "TIMESTAMPS"},
 			wide: []string{"TIMESTAMPS", "WITNESSES"}}
 		for _, c := range list {
-			table.add(fmt.Sprint(c.Size), moment(c.At), c.Root.String(), fmt.Sprint(c.count(ledger.WitnessSignature)),
-				fmt.Sprint(c.count(ledger.TimestampSignature)))
+			table.add(fmt.Sprint(c.Size), moment(c.At), c.Root.String(),
+				fmt.Sprint(c.Count(ledger.WitnessSignature)), fmt.Sprint(c.Count(ledger.TimestampSignature)))
 		}
 		return table.show(s, out, "no checkpoint is signed yet")
 	}
 	return c
 }
 
-func readCheckpoints(ctx context.Context, t *target, out format, limit int) (list []checkpointView, err error) {
+func readCheckpoints(ctx context.Context, t *target, out format, limit int) ([]auditor.Checkpoint, error) {
 	if err := out.check(); err != nil {
 		return nil, err
 	}
-	err = t.withDB(func(db *ledger.DB) error {
-		all, err := db.LatestCheckpoints(ctx, limit)
-		if err != nil || len(all) == 0 {
-			return err
-		}
-		signatures, err := db.CheckpointSignatures(ctx, all[len(all)-1].Size, all[0].Size)
-		if err != nil {
-			return err
-		}
-		of, lines := map[uint64][]signatureView{}, map[uint64][]string{}
-		for _, s := range signatures {
-			of[s.Size] = append(of[s.Size], signatureView{s.Kind, s.Signer, s.At})
-			if s.Kind == ledger.WitnessSignature {
-				lines[s.Size] = append(lines[s.Size], s.Signature)
-			}
-		}
-		for _, c := range all {
-			list = append(list, checkpointView{c, append([]signatureView{}, of[c.Size]...),
-				checkpoint.AddSignatures(c.Note, lines[c.Size])})
-		}
-		return nil
-	})
-	return list, err
-}
-
-func (c checkpointView) count(kind string) int {
-	n := 0
-	for _, s := range c.Signatures {
-		if s.Kind == kind {
-			n++
-		}
+	at, err := t.find()
+	if err != nil {
+		return nil, err
 	}
-	return n
+	if at.clickhouse == "" {
+		return nil, errors.New("no ClickHouse is known; say where it is with --clickhouse")
+	}
+	db, err := ledger.New(at.clickhouse)
+	if err != nil {
+		return nil, process.Usagef("--clickhouse: %w", err)
+	}
+	defer func() { _ = db.Close() }() // the error that counts is that of the question
+	return auditor.New(db).Checkpoints(ctx, limit)
 }
 
-func printCheckpoint(s stdio, c checkpointView) error {
+func printCheckpoint(s stdio, c auditor.Checkpoint) error {
 	var f fields
 	f.add("origin", c.Origin)
 	f.add("records", fmt.Sprint(c.Size))

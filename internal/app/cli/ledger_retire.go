@@ -15,12 +15,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger/roles"
 )
 
-const (
-	// leastYears is what HIPAA asks of required documentation, 45 CFR 164.316(b)(2)(i).
-	leastYears = 6
-	// onRecordPatience is how long a command waits until what it put on record is in ClickHouse.
-	onRecordPatience = time.Minute
-)
+// onRecordPatience is how long a command waits until what it put on record is in ClickHouse.
+const onRecordPatience = time.Minute
 
 // withKeeper runs do against ClickHouse, as one who has a role there, and LEDGER.
 func (t *target) withKeeper(ctx context.Context, role string, patience time.Duration,
@@ -128,9 +124,9 @@ func retireCutoff(olderThan, before string, underSix bool, now time.Time) (time.
 		}
 		cutoff = now.UTC().AddDate(0, -n, 0)
 	}
-	if cutoff.After(now.UTC().AddDate(-leastYears, 0, 0)) && !underSix {
+	if custody.TooYoung(cutoff, now) && !underSix {
 		return cutoff, process.Usagef("records younger than %d years would go, and required documentation must be kept "+
-			"that long (45 CFR 164.316); choose an earlier time, or say --allow-under-six-years", leastYears)
+			"that long (45 CFR 164.316); choose an earlier time, or say --allow-under-six-years", custody.LeastYears)
 	}
 	if cutoff.After(now) {
 		return cutoff, process.Usagef("--before %q: want a month that is over", before)

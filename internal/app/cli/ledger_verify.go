@@ -12,17 +12,15 @@ import (
 	"time"
 
 	"github.com/mattn/go-isatty"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/waybill-dev/waybill/internal/app/process"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/checkpoint"
 	"github.com/waybill-dev/waybill/internal/ledger/roles"
 	"github.com/waybill-dev/waybill/internal/ledger/verify"
-	"github.com/waybill-dev/waybill/internal/ledger/verify/outside"
+	"github.com/waybill-dev/waybill/internal/operator/auditor"
 	"github.com/waybill-dev/waybill/internal/platform/wholefile"
 )
 
@@ -95,16 +93,15 @@ func (f *verifyFlags) run(ctx context.Context, s stdio) error {
 		return err
 	}
 	defer func() { _ = db.Close() }() // the error that counts is that of the question
-	close, err := f.streams(ctx, &o)
+	js, closeNATS, err := f.streams(ctx)
 	if err != nil {
 		return err
 	}
-	defer close()
-	o.Name = db.Database()
+	defer closeNATS()
 	if err := f.resume(&o); err != nil {
 		return err
 	}
-	r, err := f.verify(ctx, s, db, o)
+	r, err := f.verify(ctx, s, auditor.New(db), js, o)
 	if err != nil {
 		return err
 	}
@@ -134,20 +131,13 @@ func (f *verifyFlags) check() error {
 	return f.out.check()
 }
 
-func (f *verifyFlags) verify(ctx context.Context, s stdio, db *ledger.DB, o verify.Options) (verify.Report, error) {
-	if err := db.CheckSchema(ctx); err != nil {
-		return verify.Report{}, err
-	}
-	source := &ledger.Verified{DB: db}
-	schema, wrong, notes, err := source.CheckDefinitions(ctx)
-	if err != nil {
-		return verify.Report{}, err
-	}
+func (f *verifyFlags) verify(ctx context.Context, s stdio, a auditor.Auditor, js jetstream.JetStream,
+	o verify.Options) (verify.Report, error) {
 	done := func() {}
 	if file, ok := s.err.(*os.File); f.progress || ok && isatty.IsTerminal(file.Fd()) {
 		o.Progress, done = progress(s.err)
 	}
-	r, err := verify.Run(ctx, source, o)
+	r, err := a.Verify(ctx, js, o)
 	done()
 	if errors.Is(err, verify.ErrRange) {
 		return r, process.Usagef("--from: %w", err)
@@ -158,8 +148,6 @@ func (f *verifyFlags) verify(ctx context.Context, s stdio, db *ledger.DB, o veri
 		}
 		return r, err
 	}
-	r.Columns = source.StoredColumns()
-	r.AddSchema(schema, wrong, notes)
 	if f.state != "" { // what is finished is not resumed
 		if err := os.Remove(f.state); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return r, err
@@ -169,24 +157,16 @@ func (f *verifyFlags) verify(ctx context.Context, s stdio, db *ledger.DB, o veri
 }
 
 // streams connects to what LEDGER and CHECKPOINTS still know, if it is known where.
-func (f *verifyFlags) streams(ctx context.Context, o *verify.Options) (func(), error) {
+func (f *verifyFlags) streams(ctx context.Context) (jetstream.JetStream, func(), error) {
 	at, err := f.target.find()
 	if err != nil || at.natsURL == "" {
-		return func() {}, err
+		return nil, func() {}, err
 	}
-	var nc *nats.Conn
-	var js jetstream.JetStream
-	if nc, js, err = f.target.connectNATS(ctx); err != nil {
-		return nil, err
-	}
-	published, kept, err := outside.Checkpoints(ctx, js)
+	nc, js, err := f.target.connectNATS(ctx)
 	if err != nil {
-		nc.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	o.Outside = append(o.Outside, published...)
-	o.Stream, o.Kept = &outside.Ledger{JS: js}, kept
-	return nc.Close, nil
+	return js, nc.Close, nil
 }
 
 func (f *verifyFlags) resume(o *verify.Options) error {

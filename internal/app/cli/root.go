@@ -1,7 +1,7 @@
 // Package cli is the waybill command: one file for each group of commands. A
-// command reads flags, asks the package that does the work (control for what
-// operators do, allinone for a whole deployment, those of the ledger for audits
-// and proofs), and prints.
+// command reads flags, asks the package that does the work, and prints: control for
+// what operators do, auditor for audits and proofs, doctor for a look at what runs,
+// allinone for a whole deployment.
 package cli
 
 import (

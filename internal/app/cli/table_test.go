@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/domain/health"
 	"github.com/waybill-dev/waybill/internal/domain/ids"
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/ledger/audit"
 	"github.com/waybill-dev/waybill/internal/ledger/custody"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
 	"github.com/waybill-dev/waybill/internal/operator/control"
-	"github.com/waybill-dev/waybill/internal/pipeline/watchdog"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -111,7 +111,7 @@ func lists() map[string]func(stdio, format) error {
 			return printChanges(s, out, []streams.Change{{Name: "DELIVERIES", Differences: []string{long}}})
 		},
 		"doctor": func(s stdio, out format) error {
-			return printChecks(s, out, []watchdog.Check{{Name: "ledger sink", State: watchdog.IsWrong, Detail: long,
+			return printChecks(s, out, []health.Check{{Name: "ledger sink", State: health.Wrong, Detail: long,
 				Code: "sink_behind", Next: long}})
 		},
 		"delivery show": func(s stdio, out format) error { return printDelivery(s.out, s.room(out), someDelivery(), at(59)) },

@@ -14,6 +14,12 @@ import (
 // rangesPerRecord keeps one record far below what a message may hold.
 const rangesPerRecord = 2000
 
+// LeastYears is what HIPAA asks of required documentation, 45 CFR 164.316(b)(2)(i).
+const LeastYears = 6
+
+// TooYoung says that a cutoff would let records go that must be kept.
+func TooYoung(cutoff, now time.Time) bool { return cutoff.After(now.UTC().AddDate(-LeastYears, 0, 0)) }
+
 // Candidate is a month, and why it is kept if it is.
 type Candidate struct {
 	Month   string `json:"month"`

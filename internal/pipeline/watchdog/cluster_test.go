@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/app/process"
+	"github.com/waybill-dev/waybill/internal/domain/health"
 	"github.com/waybill-dev/waybill/streams"
 	"github.com/waybill-dev/waybill/test/testkit"
 )
@@ -13,21 +14,21 @@ func TestADoctorNamesTheServerThatIsGoneAndTheStreamsThatNobodyLeads(t *testing.
 	t.Parallel()
 	c := testkit.NATSCluster(t)
 	js := c.JetStream()
-	examine := func() []Check {
+	examine := func() []health.Check {
 		t.Helper()
 		return Examine(t.Context(), ExamineOptions{JS: js, Partitions: 1, Sync: "always"})
 	}
 	b := &bench{t: t}
 	leads := process.Led(js, streams.Events, streams.Ledger)
-	b.eventually("all is level", func() bool { return len(named(examine(), "replicas", OK)) == 1 })
+	b.eventually("all is level", func() bool { return len(named(examine(), "replicas", health.OK)) == 1 })
 	if err := leads(t.Context()); err != nil {
 		t.Errorf("all servers run: %v", err)
 	}
 	c.Servers[2].Kill()
-	var found []Check
+	var found []health.Check
 	b.eventually("the server that is gone is named", func() bool {
-		found = named(examine(), "replicas", IsWrong)
-		return len(found) == 1 && found[0].Code == ReplicaGone && strings.HasPrefix(found[0].Detail, "n3: ")
+		found = named(examine(), "replicas", health.Wrong)
+		return len(found) == 1 && found[0].Code == string(ReplicaGone) && strings.HasPrefix(found[0].Detail, "n3: ")
 	})
 	if err := leads(t.Context()); err != nil {
 		t.Errorf("two of three servers run: %v", err)
@@ -38,16 +39,15 @@ func TestADoctorNamesTheServerThatIsGoneAndTheStreamsThatNobodyLeads(t *testing.
 	b.eventually("doctor says of nothing that it is well", func() bool {
 		found = examine()
 		for _, check := range found {
-			if check.State == OK && check.Name != "sync" && check.Name != "answers" {
+			if check.State == health.OK && check.Name != "sync" && check.Name != "answers" {
 				return false
 			}
 		}
-		return len(named(found, "replicas", IsWrong))+len(named(found, "JetStream", IsWrong)) > 0
+		return len(named(found, "replicas", health.Wrong))+len(named(found, "JetStream", health.Wrong)) > 0
 	})
 	c.Servers[1].Restart()
 	c.Servers[2].Restart()
 	b.eventually("all is level again", func() bool {
-		return leads(t.Context()) == nil &&
-			len(named(examine(), "replicas", OK)) == 1
+		return leads(t.Context()) == nil && len(named(examine(), "replicas", health.OK)) == 1
 	})
 }

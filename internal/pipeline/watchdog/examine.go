@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/waybill-dev/waybill/internal/domain/health"
 	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
@@ -18,25 +19,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
 )
-
-// State of a check.
-type State string
-
-// The states.
-const (
-	OK      State = "ok"
-	Warned  State = "warning"
-	IsWrong State = "wrong"
-)
-
-// Check is one line of what doctor says.
-type Check struct {
-	Name   string `json:"check"`
-	State  State  `json:"state"`
-	Code   Code   `json:"code,omitempty"` // of the finding
-	Detail string `json:"detail"`
-	Next   string `json:"next,omitempty"` // what to do
-}
 
 // ExamineOptions say what to look at.
 type ExamineOptions struct {
@@ -56,7 +38,7 @@ const electionPatience = 10 * time.Second
 
 // Examine looks at a running deployment once. It needs no watchdog, and changes
 // nothing. What does not answer is a finding of its own beside all others.
-func Examine(ctx context.Context, o ExamineOptions) []Check {
+func Examine(ctx context.Context, o ExamineOptions) []health.Check {
 	if o.Limits == (Limits{}) {
 		o.Limits = DefaultLimits()
 	}
@@ -73,10 +55,10 @@ func Examine(ctx context.Context, o ExamineOptions) []Check {
 	})
 	snapshot, err := Look(ctx, o.JS, LookOptions{Partitions: o.Partitions, Patience: electionPatience})
 	if err != nil {
-		return []Check{{Name: "JetStream", State: IsWrong, Code: NATSUnreachable,
+		return []health.Check{{Name: "JetStream", State: health.Wrong, Code: string(NATSUnreachable),
 			Detail: "it does not answer: " + err.Error(),
-			Next: "see that most of the NATS servers run and that their JetStream is on: their logs, and docs/operations.md, " +
-				"A stream has no leader"}}
+			Next: "see that most of the NATS servers run and that their JetStream is on: their logs, and " +
+				"docs/operations.md, A stream has no leader"}}
 	}
 	snapshot.recall(marks)
 	snapshot.Host = hostname()
@@ -220,7 +202,7 @@ func ReadOutstanding(ctx context.Context, js jetstream.JetStream, l Limits) (Out
 }
 
 // checks turn findings into one line for each thing that is looked at.
-func checks(s Snapshot, found []Finding) []Check {
+func checks(s Snapshot, found []Finding) []health.Check {
 	lag := "ClickHouse has every record"
 	if s.Sink.Lacking > 0 {
 		lag = fmt.Sprintf("ClickHouse lacks %s, the oldest of %s ago", text.Count(s.Sink.Lacking, "record", "records"),
@@ -250,7 +232,7 @@ func checks(s Snapshot, found []Finding) []Check {
 		{"escalator", "one tells people", []string{escalatorLease}, []Code{EscalatorAbsent}},
 		{"clock", "as the NATS server's", ledger, []Code{ClockOffset, ClockJumped}},
 	}
-	var out []Check
+	var out []health.Check
 	for _, l := range lines {
 		n := 0
 		for _, f := range found {
@@ -263,11 +245,11 @@ func checks(s Snapshot, found []Finding) []Check {
 			continue
 		}
 		if unknown := s.unanswered(l.needs); unknown != "" {
-			out = append(out, Check{Name: l.name, State: Warned, Code: NotAnswering, Detail: "not known: " + unknown,
-				Next: "run doctor again when that answers"})
+			out = append(out, health.Check{Name: l.name, State: health.Warned, Code: string(NotAnswering),
+				Detail: "not known: " + unknown, Next: "run doctor again when that answers"})
 			continue
 		}
-		out = append(out, Check{Name: l.name, State: OK, Detail: l.ok})
+		out = append(out, health.Check{Name: l.name, State: health.OK, Detail: l.ok})
 	}
 	return out
 }
@@ -285,10 +267,10 @@ func (s Snapshot) unanswered(needs []string) string {
 
 func (s Snapshot) silent(what string) bool { return s.unanswered([]string{what}) != "" }
 
-func checkOf(name string, f Finding) Check {
-	c := Check{Name: name, State: IsWrong, Code: f.Code, Detail: f.Detail, Next: f.Next}
+func checkOf(name string, f Finding) health.Check {
+	c := health.Check{Name: name, State: health.Wrong, Code: string(f.Code), Detail: f.Detail, Next: f.Next}
 	if f.Severity == Warning {
-		c.State = Warned
+		c.State = health.Warned
 	}
 	if f.Subject != "" {
 		c.Detail = f.Subject + ": " + f.Detail
@@ -313,44 +295,45 @@ func held(s Snapshot) string {
 }
 
 // stageChecks are about who is there at this moment.
-func stageChecks(s Snapshot, unwatched bool, sync string) []Check {
+func stageChecks(s Snapshot, unwatched bool, sync string) []health.Check {
 	var idle []string
 	for _, c := range s.Consumers {
 		if c.idle() {
 			idle = append(idle, c.Name())
 		}
 	}
-	stages := Check{Name: "stages", State: OK,
+	stages := health.Check{Name: "stages", State: health.OK,
 		Detail: text.Count(len(s.Consumers), "consumer is", "consumers are") + " served"}
 	if len(s.Consumers) == 0 {
-		stages.State, stages.Detail, stages.Next = IsWrong, "no consumer answers",
+		stages.State, stages.Detail, stages.Next = health.Wrong, "no consumer answers",
 			"see that the NATS servers run, and their logs"
 	}
 	if len(idle) > 0 {
-		stages.State, stages.Detail = IsWrong, "nobody asks for work at "+strings.Join(idle, ", ")
+		stages.State, stages.Detail = health.Wrong, "nobody asks for work at "+strings.Join(idle, ", ")
 		stages.Next = "start the stages behind them: fanout, dispatcher, escalator"
 	}
-	dog := Check{Name: "watchdog", State: OK, Detail: "one watches"}
+	dog := health.Check{Name: "watchdog", State: health.OK, Detail: "one watches"}
 	if s.silent(watchdogLease) {
-		dog = Check{Name: "watchdog", State: Warned, Code: NotAnswering,
+		dog = health.Check{Name: "watchdog", State: health.Warned, Code: string(NotAnswering),
 			Detail: "not known: " + watchdogLease + " does not answer", Next: "run doctor again when that answers"}
 	}
 	if unwatched {
-		dog.State, dog.Detail, dog.Next = IsWrong, "none runs: what falls silent is not noticed", "start one: watchdog"
+		dog.State, dog.Detail, dog.Next = health.Wrong, "none runs: what falls silent is not noticed", "start one: watchdog"
 	}
-	return []Check{stages, dog, syncCheck(sync)}
+	return []health.Check{stages, dog, syncCheck(sync)}
 }
 
-func syncCheck(sync string) Check {
-	c := Check{Name: "sync", State: OK, Detail: "the NATS server syncs before it acknowledges"}
+func syncCheck(sync string) health.Check {
+	c := health.Check{Name: "sync", State: health.OK, Detail: "the NATS server syncs before it acknowledges"}
 	switch sync {
 	case "always":
 	case "":
-		c.State, c.Code, c.Detail = Warned, WeakSync, "how the NATS server syncs is not known: its default loses what it "+
-			"acknowledged in the last two minutes before a power cut"
+		c.State, c.Code, c.Detail = health.Warned, string(WeakSync),
+			"how the NATS server syncs is not known: its default loses what it acknowledged in the last two minutes "+
+				"before a power cut"
 		c.Next = "say where its monitoring answers: waybill doctor --nats-monitor http://127.0.0.1:8222"
 	default:
-		c.State, c.Code, c.Detail = Warned, WeakSync,
+		c.State, c.Code, c.Detail = health.Warned, string(WeakSync),
 			"the NATS server syncs every "+sync+": a power cut loses what it acknowledged since"
 		c.Next = "sync_interval: always in the server's jetstream block, or waybill up --sync always"
 	}

@@ -11,13 +11,14 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/waybill-dev/waybill/internal/domain/health"
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/streams"
 	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 // named are the checks of a name, by state.
-func named(checks []Check, name string, state State) (out []Check) {
+func named(checks []health.Check, name string, state health.State) (out []health.Check) {
 	for _, c := range checks {
 		if c.Name == name && c.State == state {
 			out = append(out, c)
@@ -29,11 +30,11 @@ func named(checks []Check, name string, state State) (out []Check) {
 func TestADoctorSeesWhatIsWrongAndWhatIsWell(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	examine := func() []Check {
+	examine := func() []health.Check {
 		t.Helper()
 		checks := Examine(t.Context(), ExamineOptions{JS: b.js, Partitions: 1, Sync: "always"})
 		for _, c := range checks {
-			if c.Detail == "" || (c.State == OK) != (c.Next == "") {
+			if c.Detail == "" || (c.State == health.OK) != (c.Next == "") {
 				t.Errorf("%+v: what is well needs nothing to be done, what is not does", c)
 			}
 		}
@@ -42,12 +43,12 @@ func TestADoctorSeesWhatIsWrongAndWhatIsWell(t *testing.T) {
 	idle := examine()
 	for _, name := range []string{"answers", "replicas", "streams", "registry", "consumers", "ledger-sink", "completeness",
 		"deliveries", "dead letters", "clock", "sync"} {
-		if len(named(idle, name, OK)) != 1 {
+		if len(named(idle, name, health.OK)) != 1 {
 			t.Errorf("%s is not well where nothing has happened: %+v", name, idle)
 		}
 	}
 	for _, name := range []string{"people", "escalator", "watchdog", "stages"} {
-		if len(named(idle, name, IsWrong)) != 1 {
+		if len(named(idle, name, health.Wrong)) != 1 {
 			t.Errorf("%s is well though nobody is there: %+v", name, idle)
 		}
 	}
@@ -60,24 +61,27 @@ func TestADoctorSeesWhatIsWrongAndWhatIsWell(t *testing.T) {
 		record.Record{ID: "x", Kind: record.ConformanceChecked, At: old, Tenant: "t"})
 	b.alter(streams.Retry, func(c *jetstream.StreamConfig) { c.MaxMsgs = 7 })
 	must(t, b.js.DeleteConsumer(t.Context(), streams.Events, streams.FanoutConsumer))
-	var sick []Check
-	b.eventually("the escalator is there", func() bool { sick = examine(); return len(named(sick, "escalator", OK)) == 1 })
-	for code, name := range map[Code]string{DeliveryOverdue: "deliveries", PastDeadline: "deliveries",
-		NotEscalated: "dead letters", StreamsDrifted: "streams", ConsumerMissing: "consumers"} {
+	var sick []health.Check
+	b.eventually("the escalator is there", func() bool {
+		sick = examine()
+		return len(named(sick, "escalator", health.OK)) == 1
+	})
+	for code, name := range map[Code]string{DeliveryOverdue: "deliveries", PastDeadline: "deliveries", NotEscalated: "dead letters",
+		StreamsDrifted: "streams", ConsumerMissing: "consumers"} {
 		found := false
-		for _, c := range named(sick, name, IsWrong) {
-			found = found || c.Code == code
+		for _, c := range named(sick, name, health.Wrong) {
+			found = found || c.Code == string(code)
 		}
 		if !found {
 			t.Errorf("%s was not seen: %+v", code, sick)
 		}
 	}
 	for _, name := range []string{"people", "escalator", "watchdog"} {
-		if len(named(sick, name, OK)) != 1 {
+		if len(named(sick, name, health.OK)) != 1 {
 			t.Errorf("%s: %+v", name, sick)
 		}
 	}
-	for sync, want := range map[string]State{"always": OK, "1s": Warned, "": Warned} {
+	for sync, want := range map[string]health.State{"always": health.OK, "1s": health.Warned, "": health.Warned} {
 		if got := syncCheck(sync); got.State != want {
 			t.Errorf("sync %q: %+v", sync, got)
 		}
@@ -142,7 +146,7 @@ func TestWhatIsStoredWhileTheDoctorLooksIsNoLoss(t *testing.T) {
 	if n < 3 || published < 6 {
 		t.Fatalf("nothing came meanwhile: %d, %d", n, published)
 	}
-	if wrong := named(checks, "completeness", IsWrong); len(wrong) > 0 {
+	if wrong := named(checks, "completeness", health.Wrong); len(wrong) > 0 {
 		t.Errorf("what came meanwhile is taken for a loss: %+v", wrong)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/domain/health"
 	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -44,7 +45,7 @@ const (
 	// What a cluster of NATS servers can lack while it goes on answering.
 	StreamLeaderless Code = "stream_without_leader"
 	ReplicaGone      Code = "replica_gone"
-	NotAnswering     Code = "not_answering"
+	NotAnswering     Code = health.NotAnswering
 	// What is wrong with the registry's entries.
 	EntryUnreadable Code = "registry_entry_unreadable"
 )

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"context"
@@ -8,45 +8,42 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/waybill-dev/waybill/internal/ledger/roles"
-	"github.com/waybill-dev/waybill/internal/pipeline/watchdog"
+	"github.com/waybill-dev/waybill/internal/domain/health"
 	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/streams"
 )
 
 const (
 	// codeRegistryLost: the registry lacks endpoints that are on record.
-	codeRegistryLost watchdog.Code = "registry_lost"
-	registryBound                  = 15 * time.Second
+	codeRegistryLost = "registry_lost"
+	registryBound    = 15 * time.Second
 )
 
 // onRecord holds the registry against the ledger: a NATS server that was lost and
 // made anew has no endpoints, says so without a fault, and every event matches
-// nobody. Without ClickHouse there is nothing to compare with.
-func (f *doctorFlags) onRecord(ctx context.Context, js jetstream.JetStream) []watchdog.Check {
+// nobody. Without a ledger there is nothing to compare with.
+func (d *Doctor) onRecord(ctx context.Context) []health.Check {
 	const name = "registry on record"
-	db, err := f.target.openAs(roles.Auditor)
-	if err != nil {
+	if d.Ledger == nil {
 		return nil
 	}
-	defer db.Close()
 	ctx, cancel := context.WithTimeout(ctx, registryBound)
 	defer cancel()
 	// The ledger first: what is made between the two looks is in the registry.
-	recorded, err := db.RecordedEndpoints(ctx)
+	recorded, err := d.Ledger.RecordedEndpoints(ctx)
 	if err != nil {
 		return nil // that ClickHouse does not answer is custody's to say
 	}
-	kept, err := registryKeys(ctx, js)
+	kept, err := registryKeys(ctx, d.JS)
 	if err != nil {
 		return nil // so is the registry's, of the check of that name
 	}
 	lost := slices.DeleteFunc(recorded, func(id string) bool { return kept[id] })
 	if len(lost) == 0 {
-		return []watchdog.Check{{Name: name, State: watchdog.OK,
+		return []health.Check{{Name: name, State: health.OK,
 			Detail: "every endpoint that is on record is in the registry"}}
 	}
-	return []watchdog.Check{{Name: name, State: watchdog.IsWrong, Code: codeRegistryLost,
+	return []health.Check{{Name: name, State: health.Wrong, Code: codeRegistryLost,
 		Detail: fmt.Sprintf("the registry lacks %s that the ledger has on record, such as %s: their events match nobody",
 			text.Count(len(lost), "endpoint", "endpoints"), lost[0]),
 		Next: "was the NATS server made anew? Bring its streams back from the backup (docs/backup.md), or make the " +

@@ -1,4 +1,4 @@
-package cli
+package outside
 
 import (
 	"context"
@@ -11,9 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/domain/record"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/audit"
-	"github.com/waybill-dev/waybill/internal/ledger/audit/outside"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -25,56 +23,25 @@ const (
 	nextMessage = 10 * time.Second
 )
 
-// streamSide is what NATS knows beside ClickHouse. Without NATS it is empty.
-type streamSide struct {
-	nc      *nats.Conn
-	js      jetstream.JetStream
-	settled audit.Settled
+// Stored is what is asked of the ledger about messages of LEDGER.
+type Stored interface {
+	// AuditStored returns the records of a range of LEDGER's messages.
+	AuditStored(ctx context.Context, epoch int64, from, to uint64) ([]audit.Stored, error)
+	// AuditHolds says which of some ids are on record.
+	AuditHolds(ctx context.Context, ids []string) (map[string]string, error)
 }
 
-func (s *streamSide) close() {
-	if s.nc != nil {
-		s.nc.Close()
-	}
-}
-
-// openStreams connects to NATS where it is known, and finds the settled position.
-// A ClickHouse that was named alone may be another deployment's than the one that runs here.
-func (q *question) openStreams(ctx context.Context, db *ledger.DB, patience time.Duration) (*streamSide, error) {
-	s := &streamSide{}
-	at, err := q.target.find()
-	if err != nil {
-		return s, err
-	}
-	if at.natsURL == "" || q.target.natsURL == "" && q.target.clickhouse != "" {
-		s.settled.Until, err = db.AuditSettled(ctx)
-		return s, err
-	}
-	if s.nc, s.js, err = q.target.connectNATS(ctx); err != nil {
-		return nil, err
-	}
-	s.settled, err = outside.Settle(ctx, s.js, patience, func(ctx context.Context) (outside.Position, error) {
-		p, err := db.Last(ctx)
-		return outside.Position{Epoch: p.StreamEpoch, Seq: p.StreamSeq}, err
-	})
-	if err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
-}
-
-// compareLedger compares every record that LEDGER still holds with ClickHouse.
-func (s *streamSide) compareLedger(ctx context.Context, db *ledger.DB) (found []audit.Mismatch, sum audit.Compared,
-	err error) {
-	stream, err := s.js.Stream(ctx, streams.Ledger)
+// CompareLedger compares every record that LEDGER still holds with ClickHouse.
+func CompareLedger(ctx context.Context, js jetstream.JetStream, db Stored,
+	settled audit.Settled) (found []audit.Mismatch, sum audit.Compared, err error) {
+	stream, err := js.Stream(ctx, streams.Ledger)
 	if err != nil {
 		return nil, sum, fmt.Errorf("stream %s: %w; make it with: waybill streams apply", streams.Ledger, err)
 	}
 	info := stream.CachedInfo()
 	epoch := info.Created.UnixNano()
 	// Up to the settled position: what lies behind it may be on its way.
-	sum.FirstSeq, sum.LastSeq, sum.Waiting = info.State.FirstSeq, min(info.State.LastSeq, s.settled.Seq), s.settled.Lacking
+	sum.FirstSeq, sum.LastSeq, sum.Waiting = info.State.FirstSeq, min(info.State.LastSeq, settled.Seq), settled.Lacking
 	if info.State.Msgs == 0 || sum.LastSeq < sum.FirstSeq {
 		return nil, sum, nil
 	}
@@ -88,7 +55,7 @@ func (s *streamSide) compareLedger(ctx context.Context, db *ledger.DB) (found []
 	}
 	defer it.Stop()
 	for from := sum.FirstSeq; from <= sum.LastSeq; {
-		batch, err := readStated(ctx, it, streams.ReadFrom(s.js, streams.Ledger), sum.LastSeq)
+		batch, err := readStated(ctx, it, streams.ReadFrom(js, streams.Ledger), sum.LastSeq)
 		if err != nil {
 			return nil, sum, fmt.Errorf("reading %s: %w", streams.Ledger, err)
 		}
@@ -112,7 +79,7 @@ func (s *streamSide) compareLedger(ctx context.Context, db *ledger.DB) (found []
 	return found, sum, nil
 }
 
-func compareBatchWith(ctx context.Context, db *ledger.DB, batch []audit.Stated, epoch int64, from, to uint64,
+func compareBatchWith(ctx context.Context, db Stored, batch []audit.Stated, epoch int64, from, to uint64,
 	sum *audit.Compared) ([]audit.Mismatch, error) {
 	rows, err := db.AuditStored(ctx, epoch, from, to)
 	if err != nil {

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"fmt"
@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/pipeline/watchdog"
+	"github.com/waybill-dev/waybill/internal/domain/health"
+	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
 func TestDoctorSaysWhatIsNotReady(t *testing.T) {
@@ -27,9 +28,13 @@ func TestDoctorSaysWhatIsNotReady(t *testing.T) {
 }
 
 func TestDoctorSaysThatClickHouseDoesNotAnswer(t *testing.T) {
-	f := doctorFlags{target: target{natsURL: "nats://127.0.0.1:1", clickhouse: "clickhouse://127.0.0.1:1/waybill"}}
-	got := f.custody(t.Context())
-	if len(got) != 1 || got[0].State != watchdog.IsWrong ||
+	db, err := ledger.New("clickhouse://127.0.0.1:1/waybill")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	got := (&Doctor{Ledger: db}).custody(t.Context())
+	if len(got) != 1 || got[0].State != health.Wrong ||
 		!strings.HasPrefix(got[0].Detail, "ClickHouse does not answer") || strings.Contains(got[0].Next, "auditor") {
 		t.Errorf("%+v", got)
 	}
