@@ -15,6 +15,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/ids"
 	"github.com/waybill-dev/waybill/internal/domain/retry"
+	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/pkg/envelope"
@@ -144,7 +145,7 @@ func TestOfTwoChangesAtOnceOneIsRefused(t *testing.T) {
 	store := open(t, testkit.NATS(t))
 	e, err := store.Create(t.Context(), valid(t), "ann")
 	must(t, err)
-	if _, err := store.Create(t.Context(), e, "bob"); !errors.Is(err, registry.ErrConflict) {
+	if _, err := store.Create(t.Context(), e, "bob"); !errors.Is(err, revision.ErrConflict) {
 		t.Errorf("created twice: %v", err)
 	}
 	_, err = store.Update(t.Context(), e.ID, "ann", "updated", "", func(a *registry.Endpoint) error {
@@ -153,7 +154,7 @@ func TestOfTwoChangesAtOnceOneIsRefused(t *testing.T) {
 		a.Description = "ann's"
 		return nil
 	})
-	if !errors.Is(err, registry.ErrConflict) {
+	if !errors.Is(err, revision.ErrConflict) {
 		t.Errorf("the later one overwrote: %v", err)
 	}
 	got, err := store.Get(t.Context(), e.ID)
@@ -165,7 +166,7 @@ func TestOfTwoChangesAtOnceOneIsRefused(t *testing.T) {
 func TestWhatIsNotThereSaysSo(t *testing.T) {
 	store := open(t, testkit.NATS(t))
 	for _, id := range []string{"ep_nope", "", "a b", "*"} {
-		if _, err := store.Get(t.Context(), id); !errors.Is(err, registry.ErrNotFound) {
+		if _, err := store.Get(t.Context(), id); !errors.Is(err, revision.ErrNotFound) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
@@ -173,7 +174,7 @@ func TestWhatIsNotThereSaysSo(t *testing.T) {
 	must(t, err)
 	_, err = store.Update(t.Context(), e.ID, "ann", "deleted", "", func(e *registry.Endpoint) error { e.State = registry.Deleted; return nil })
 	must(t, err)
-	if _, err := store.Update(t.Context(), e.ID, "bob", "updated", "", func(*registry.Endpoint) error { return nil }); !errors.Is(err, registry.ErrNotFound) {
+	if _, err := store.Update(t.Context(), e.ID, "bob", "updated", "", func(*registry.Endpoint) error { return nil }); !errors.Is(err, revision.ErrNotFound) {
 		t.Errorf("a deleted endpoint was changed: %v", err)
 	}
 	if all, err := store.List(t.Context(), "", false); err != nil || len(all) != 0 {

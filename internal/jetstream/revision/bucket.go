@@ -7,13 +7,15 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/waybill-dev/waybill/streams"
 )
 
 // Watch gives take what a bucket holds, then nil, then every change. It returns
 // when ctx ends, and with an error when it could miss a change: whoever watches
 // opens another watch then, and begins with what the bucket holds.
 func Watch(ctx context.Context, js jetstream.JetStream, bucket string, take func(jetstream.KeyValueEntry)) error {
-	kv, err := js.KeyValue(ctx, bucket)
+	kv, err := streams.Bucket(ctx, js, bucket)
 	if err != nil {
 		return err
 	}

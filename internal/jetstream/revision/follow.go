@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+
+	"github.com/waybill-dev/waybill/streams"
 )
 
 const (
@@ -108,7 +110,7 @@ func (f *Follower[T]) Run(ctx context.Context) error {
 }
 
 func (f *Follower[T]) watch(ctx context.Context) error {
-	kv, err := f.o.JS.KeyValue(ctx, f.o.Bucket)
+	kv, err := streams.Bucket(ctx, f.o.JS, f.o.Bucket)
 	if err != nil {
 		return err
 	}

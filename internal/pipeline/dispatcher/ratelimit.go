@@ -82,9 +82,9 @@ type turnAnswer struct {
 }
 
 func openRates(ctx context.Context, js jetstream.JetStream, now func() time.Time) (*rates, error) {
-	kv, err := js.KeyValue(ctx, streams.RatesBucket)
+	kv, err := streams.Bucket(ctx, js, streams.RatesBucket)
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.RatesBucket, err)
+		return nil, err
 	}
 	return newRates(kv, now), nil
 }

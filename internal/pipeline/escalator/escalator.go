@@ -96,8 +96,8 @@ func New(ctx context.Context, o Options) (*Escalator, error) {
 	}
 	e := &Escalator{o: o, log: o.Log, js: js, metrics: newMetrics(o.Metrics),
 		channels: revision.NewView(js, channel.Registry(), o.Log), policies: revision.NewView(js, escalation.Policies(), o.Log)}
-	if e.kv, err = js.KeyValue(ctx, streams.IncidentsBucket); err != nil {
-		return nil, fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.IncidentsBucket, err)
+	if e.kv, err = streams.Bucket(ctx, js, streams.IncidentsBucket); err != nil {
+		return nil, err
 	}
 	if e.pub, err = stage.NewPublisher(o.NC, o.Log); err != nil {
 		return nil, err

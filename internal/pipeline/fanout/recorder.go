@@ -18,7 +18,7 @@ func (f *Fanout) recordRevision(ctx context.Context, m stage.Message) stage.Sett
 		f.log.Error().Str("subject", m.Subject).Str("operation", m.Header.Get("KV-Operation")).Msg("registry.removed_by_force")
 		return stage.Drop("not a revision")
 	}
-	e, err := registry.Decode(m.Data)
+	e, err := registry.Endpoints().Decode(m.Data)
 	if err != nil {
 		f.log.Error().Err(err).Str("subject", m.Subject).Msg("registry.unreadable")
 		return stage.Drop("unreadable")

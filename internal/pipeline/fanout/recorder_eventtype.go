@@ -18,7 +18,7 @@ func (f *Fanout) recordEventType(ctx context.Context, m stage.Message) stage.Set
 		f.log.Error().Str("subject", m.Subject).Str("operation", m.Header.Get("KV-Operation")).Msg("registry.removed_by_force")
 		return stage.Drop("not a revision")
 	}
-	e, err := registry.DecodeEventType(m.Data)
+	e, err := registry.EventTypes().Decode(m.Data)
 	if err != nil {
 		f.log.Error().Err(err).Str("subject", m.Subject).Msg("registry.unreadable")
 		return stage.Drop("unreadable")
