@@ -72,7 +72,8 @@ func EventTypes() revision.Kind[EventType] {
 		Check: EventType.Validate,
 		Title: func(key string) string {
 			tenant, pattern, _ := strings.Cut(key, ".")
-			return fmt.Sprintf("event type %.128q of tenant %.64s", strings.NewReplacer("=one", "*", "=rest", ">").Replace(pattern), tenant)
+			pattern = strings.NewReplacer("=one", "*", "=rest", ">").Replace(pattern)
+			return fmt.Sprintf("event type %.128q of tenant %.64s", pattern, tenant)
 		}}
 }
 
@@ -83,8 +84,8 @@ func eventTypeKey(tenant, pattern string) string {
 }
 
 // SetEventType stores what holds for a tenant's pattern from now on: the whole
-// of it, whatever held before. It fails with revision.ErrConflict when somebody
-// else changed it at the same moment.
+// of it, whatever held before. It fails with ErrConflict when somebody else
+// changed it at the same moment.
 func (s *Store) SetEventType(ctx context.Context, e EventType, actor, reason string) (EventType, error) {
 	return s.types.Set(ctx, eventTypeKey(e.Tenant, e.Pattern), e, actor, reason)
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/ids"
 	"github.com/waybill-dev/waybill/internal/domain/retry"
-	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/pkg/envelope"
@@ -145,7 +144,7 @@ func TestOfTwoChangesAtOnceOneIsRefused(t *testing.T) {
 	store := open(t, testkit.NATS(t))
 	e, err := store.Create(t.Context(), valid(t), "ann")
 	must(t, err)
-	if _, err := store.Create(t.Context(), e, "bob"); !errors.Is(err, revision.ErrConflict) {
+	if _, err := store.Create(t.Context(), e, "bob"); !errors.Is(err, registry.ErrConflict) {
 		t.Errorf("created twice: %v", err)
 	}
 	_, err = store.Update(t.Context(), e.ID, "ann", "updated", "", func(a *registry.Endpoint) error {
@@ -154,7 +153,7 @@ func TestOfTwoChangesAtOnceOneIsRefused(t *testing.T) {
 		a.Description = "ann's"
 		return nil
 	})
-	if !errors.Is(err, revision.ErrConflict) {
+	if !errors.Is(err, registry.ErrConflict) {
 		t.Errorf("the later one overwrote: %v", err)
 	}
 	got, err := store.Get(t.Context(), e.ID)
@@ -166,7 +165,7 @@ func TestOfTwoChangesAtOnceOneIsRefused(t *testing.T) {
 func TestWhatIsNotThereSaysSo(t *testing.T) {
 	store := open(t, testkit.NATS(t))
 	for _, id := range []string{"ep_nope", "", "a b", "*"} {
-		if _, err := store.Get(t.Context(), id); !errors.Is(err, revision.ErrNotFound) {
+		if _, err := store.Get(t.Context(), id); !errors.Is(err, registry.ErrNotFound) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
@@ -174,7 +173,7 @@ func TestWhatIsNotThereSaysSo(t *testing.T) {
 	must(t, err)
 	_, err = store.Update(t.Context(), e.ID, "ann", "deleted", "", func(e *registry.Endpoint) error { e.State = registry.Deleted; return nil })
 	must(t, err)
-	if _, err := store.Update(t.Context(), e.ID, "bob", "updated", "", func(*registry.Endpoint) error { return nil }); !errors.Is(err, revision.ErrNotFound) {
+	if _, err := store.Update(t.Context(), e.ID, "bob", "updated", "", func(*registry.Endpoint) error { return nil }); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("a deleted endpoint was changed: %v", err)
 	}
 	if all, err := store.List(t.Context(), "", false); err != nil || len(all) != 0 {

@@ -113,7 +113,8 @@ func (s *Store) forget(ctx context.Context, id string) error {
 	if recorder.CachedInfo().AckFloor.Stream+1 < newest.Sequence {
 		return fmt.Errorf("endpoint %s is sealed now, but its older revisions, with the secret in the clear, are not on record yet and stay until they are; replace the secret when it matters: waybill endpoint rotate-secret %s", id, id)
 	}
-	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(newest.Sequence)); err != nil {
+	err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(newest.Sequence))
+	if err != nil {
 		return fmt.Errorf("endpoint %s: removing older revisions: %w", id, err)
 	}
 	return nil

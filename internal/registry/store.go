@@ -13,6 +13,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 )
 
+// What a change comes to when there is nothing to change, and when somebody else
+// changed it at the same moment: as of every revisioned thing.
+var (
+	ErrNotFound = revision.ErrNotFound
+	ErrConflict = revision.ErrConflict
+)
+
 // Store changes endpoints and event types. A change is one write of one key, so it is there
 // whole or not at all; its record in the ledger follows from the write itself,
 // made by fanout's recorder, so that no change can go unrecorded.
@@ -40,7 +47,7 @@ func (s *Store) Create(ctx context.Context, e Endpoint, actor string) (Endpoint,
 	e.EnabledAt = time.Now().UTC()
 	e, err := s.endpoints.Create(ctx, e.ID, e, revision.Change{Actor: actor, Action: "created"})
 	if errors.Is(err, revision.ErrExists) { // an id is made for one endpoint: this is the same one
-		err = fmt.Errorf("endpoint %s: %w", e.ID, revision.ErrConflict)
+		err = fmt.Errorf("endpoint %s: %w", e.ID, ErrConflict)
 	}
 	return e, err
 }
@@ -51,11 +58,11 @@ func (s *Store) Update(ctx context.Context, id, actor, what, reason string, chan
 }
 
 // DisableUnchanged is how Waybill itself disables an endpoint. It fails with
-// revision.ErrConflict when the endpoint has changed since: somebody dealt with it.
+// ErrConflict when the endpoint has changed since: somebody dealt with it.
 func (s *Store) DisableUnchanged(ctx context.Context, e *Endpoint, reason outcome.Reason, detail string) error {
 	_, err := s.Update(ctx, e.ID, ActorWaybill, "disabled", string(reason), func(now *Endpoint) error {
 		if now.Revision != e.Revision {
-			return fmt.Errorf("endpoint %s: %w", e.ID, revision.ErrConflict)
+			return fmt.Errorf("endpoint %s: %w", e.ID, ErrConflict)
 		}
 		now.State, now.StateReason = Disabled, detail
 		return nil

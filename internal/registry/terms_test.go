@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/domain/retry"
-	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/test/testkit"
 )
@@ -119,7 +118,7 @@ func TestAnEventTypeIsSetSeenAndDeleted(t *testing.T) {
 		second(store.EventType(t.Context(), "acme", "lab.critical")),
 		second(store.EventType(t.Context(), "other", "lab.*")),
 	} {
-		if !errors.Is(failed, revision.ErrNotFound) {
+		if !errors.Is(failed, registry.ErrNotFound) {
 			t.Errorf("%v", failed)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"github.com/waybill-dev/waybill/internal/app/process"
-	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
@@ -66,7 +65,7 @@ func (w *Waybill) sealPlain(ctx context.Context, view *registry.View) error {
 			continue
 		}
 		_, err := store.Reseal(ctx, w.keys, e.ID, registry.ActorWaybill, "an older version had stored its secret in the clear")
-		if err != nil && !errors.Is(err, revision.ErrNotFound) {
+		if err != nil && !errors.Is(err, registry.ErrNotFound) {
 			w.log.Error().Err(err).Str("endpoint_id", e.ID).Msg("secrets.not_sealed")
 			continue
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/delivery"
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/domain/record"
-	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
 	"github.com/waybill-dev/waybill/internal/registry"
@@ -85,7 +84,7 @@ func (d *Dispatcher) deadLetter(ctx context.Context, delivery delivery.Delivery,
 // changed it since.
 func (d *Dispatcher) disable(ctx context.Context, endpoint *registry.Endpoint) error {
 	err := d.store.DisableUnchanged(ctx, endpoint, outcome.ReasonEndpointGone, "it answered 410 Gone")
-	if errors.Is(err, revision.ErrConflict) || errors.Is(err, revision.ErrNotFound) {
+	if errors.Is(err, registry.ErrConflict) || errors.Is(err, registry.ErrNotFound) {
 		return nil
 	}
 	return err

@@ -18,7 +18,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
-	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
@@ -244,7 +243,7 @@ func (t *Tracker) disable(ctx context.Context, e *registry.Endpoint, s *state) {
 	detail := fmt.Sprintf("no success since %s, %s failed", have.FirstFailureAt.UTC().Format(time.RFC3339), text.Count(have.Failures, "attempt", "attempts"))
 	err = t.o.Store.DisableUnchanged(ctx, e, outcome.ReasonSustainedFailure, detail)
 	if err != nil {
-		if !errors.Is(err, revision.ErrConflict) && !errors.Is(err, revision.ErrNotFound) {
+		if !errors.Is(err, registry.ErrConflict) && !errors.Is(err, registry.ErrNotFound) {
 			t.o.Log.Warn().Err(err).Str("endpoint_id", e.ID).Msg("endpoint.not_disabled")
 		}
 		return
