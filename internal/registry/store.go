@@ -22,7 +22,7 @@ var (
 
 // Store changes endpoints and event types. A change is one write of one key, so it is there
 // whole or not at all; its record in the ledger follows from the write itself,
-// made by fanout's recorder, so that no change can go unrecorded.
+// made by package recorder, so that no change can go unrecorded.
 type Store struct {
 	js        jetstream.JetStream
 	endpoints *revision.Store[Endpoint]

@@ -73,12 +73,14 @@ func ImportRules() []ImportRule {
 			Why: "settings, people to tell and facts are kept apart: none of them waits for another"})
 	}
 	for _, stage := range stages {
-		own := []string{"./internal/pipeline/" + stage, "./internal/pipeline/attempt/..."}
+		own := []string{"./internal/pipeline/" + stage, "./internal/pipeline/attempt/...", "./internal/pipeline/recorder"}
 		rules = append(rules, ImportRule{Name: "stages-meet-on-streams", In: own[:1], Ours: append(own, told...), Tests: stage != "watchdog", // it is tested beside the escalator
 			Why: "each runs alone, any number of times, and facts leave it by the LEDGER stream only: a call would be a second, untested way"})
 	}
 	return append(rules, ImportRule{Name: "stages-meet-on-streams", In: []string{"./internal/pipeline/attempt/..."},
-		Ours: append([]string{"./internal/pipeline/attempt/..."}, told...), Why: "an attempt is one request: it knows no stage"})
+		Ours: append([]string{"./internal/pipeline/attempt/..."}, told...), Why: "an attempt is one request: it knows no stage"},
+		ImportRule{Name: "stages-meet-on-streams", In: []string{"./internal/pipeline/recorder"},
+			Ours: append([]string{"./internal/pipeline/recorder"}, told...), Why: "it serves whichever stage runs it, and knows none"})
 }
 
 // Check applies the rule to one file.

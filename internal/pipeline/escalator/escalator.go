@@ -25,6 +25,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/pipeline/recorder"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/internal/platform/version"
 	"github.com/waybill-dev/waybill/streams"
@@ -105,7 +106,9 @@ func New(ctx context.Context, o Options) (*Escalator, error) {
 	if e.ackWait, err = stage.AckWait(ctx, js, streams.Escalations, streams.EscalatorConsumer); err != nil {
 		return nil, err
 	}
-	return e, e.openRecorders(ctx)
+	e.recorders, err = recorder.Open(ctx, recorder.Options{JS: js, Publisher: e.pub, DrainTimeout: o.DrainTimeout, Log: o.Log},
+		streams.ChannelsStream, streams.EscalationPoliciesStream)
+	return e, err
 }
 
 // Ready says whether whom to tell is known. It is a readiness check.
