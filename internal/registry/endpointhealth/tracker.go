@@ -29,8 +29,6 @@ const (
 	minFailures = 5
 	// requestBound keeps a request to a server that is away from piling up.
 	requestBound = 10 * time.Second
-	// rewatchPause is the pause before a watch that ended is opened again.
-	rewatchPause = time.Second
 )
 
 // Options of New. All are required unless marked Optional.
