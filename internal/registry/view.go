@@ -45,7 +45,7 @@ func NewView(js jetstream.JetStream, log zerolog.Logger) *View {
 		Decode:  EventTypes().DecodeAt,
 		New:     func() revision.State[EventType] { return newEventTypeState() },
 		Install: func(s revision.State[EventType]) { v.rules.Store(s.(*eventTypeState)) }})
-	v.barrier.reach = v.reach
+	v.barrier = newBarrier(v.reach)
 	return v
 }
 

@@ -65,7 +65,7 @@ type Fanout struct {
 	loops    []*stage.Loop
 	events   *prometheus.CounterVec
 	owed     prometheus.Counter
-	progress progress
+	progress *progress
 	wide     *wide
 }
 
@@ -84,7 +84,7 @@ func New(ctx context.Context, o Options) (*Fanout, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fanout: %w", err)
 	}
-	f := &Fanout{o: o, log: o.Log, js: js, view: o.View, wide: newWide(),
+	f := &Fanout{o: o, log: o.Log, js: js, view: o.View, wide: newWide(), progress: newProgress(),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_events_total",
 			Help: "Events expanded, by what became of them."}, []string{"result"}),
 		owed: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_owed_total",
