@@ -18,7 +18,8 @@ func allocated(work func()) uint64 {
 }
 
 func endpointOf(tenant string, n int) *Endpoint {
-	return &Endpoint{ID: fmt.Sprintf("ep_%026d", n), Tenant: tenant, State: Enabled, Types: []string{"order.*"}, Meta: revision.Meta{Revision: 1}}
+	return &Endpoint{ID: fmt.Sprintf("ep_%026d", n), Tenant: tenant, State: Enabled, Types: []string{"order.*"},
+		Meta: revision.Meta{Revision: 1}}
 }
 
 // One change may cost some hundred bytes of bookkeeping. What it MUST NOT cost

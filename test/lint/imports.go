@@ -80,7 +80,8 @@ func ImportRules() []ImportRule {
 	return append(rules, ImportRule{Name: "stages-meet-on-streams", In: []string{"./internal/pipeline/attempt/..."},
 		Ours: append([]string{"./internal/pipeline/attempt/..."}, told...), Why: "an attempt is one request: it knows no stage"},
 		ImportRule{Name: "stages-meet-on-streams", In: []string{"./internal/pipeline/recorder"},
-			Ours: append([]string{"./internal/pipeline/recorder"}, told...), Why: "it serves whichever stage runs it, and knows none"})
+			Ours: append([]string{"./internal/pipeline/recorder"}, told...),
+			Why:  "it serves whichever stage runs it, and knows none"})
 }
 
 // Check applies the rule to one file.

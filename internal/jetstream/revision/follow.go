@@ -92,11 +92,11 @@ func (f *Follower[T]) Reach(ctx context.Context, want uint64) error {
 // Run watches the bucket until ctx ends, opening the watch again whenever it ends.
 func (f *Follower[T]) Run(ctx context.Context) error {
 	defer f.live.Store(false)
-	Watch(ctx, f.o.JS, f.o.Bucket, ">", func(kv jetstream.KeyValue) func(jetstream.KeyValueEntry) { return f.begin(ctx, kv) },
-		func(err error) {
-			f.live.Store(false)
-			f.o.Log.Warn().Err(err).Str("bucket", f.o.Bucket).Msg("registry.watch_lost")
-		})
+	begin := func(kv jetstream.KeyValue) func(jetstream.KeyValueEntry) { return f.begin(ctx, kv) }
+	Watch(ctx, f.o.JS, f.o.Bucket, ">", begin, func(err error) {
+		f.live.Store(false)
+		f.o.Log.Warn().Err(err).Str("bucket", f.o.Bucket).Msg("registry.watch_lost")
+	})
 	return nil
 }
 

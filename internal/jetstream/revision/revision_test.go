@@ -29,8 +29,10 @@ type thing struct {
 	Deleted bool `json:"deleted,omitempty"`
 }
 
-var things = revision.Kind[thing]{Bucket: "things", Name: "thing", Meta: func(t *thing) *revision.Meta { return &t.Meta },
-	Deleted: func(t *thing) bool { return t.Deleted }, SetDeleted: func(t *thing, is bool) { t.Deleted = is }}
+var things = revision.Kind[thing]{Bucket: "things", Name: "thing",
+	Meta:       func(t *thing) *revision.Meta { return &t.Meta },
+	Deleted:    func(t *thing) bool { return t.Deleted },
+	SetDeleted: func(t *thing, is bool) { t.Deleted = is }}
 
 func must(t testing.TB, err error) {
 	t.Helper()

@@ -106,8 +106,8 @@ func New(ctx context.Context, o Options) (*Escalator, error) {
 	if e.ackWait, err = stage.AckWait(ctx, js, streams.Escalations, streams.EscalatorConsumer); err != nil {
 		return nil, err
 	}
-	e.recorders, err = recorder.Open(ctx, recorder.Options{JS: js, Publisher: e.pub, DrainTimeout: o.DrainTimeout, Log: o.Log},
-		streams.ChannelsStream, streams.EscalationPoliciesStream)
+	e.recorders, err = recorder.Open(ctx, recorder.Options{JS: js, Publisher: e.pub, DrainTimeout: o.DrainTimeout,
+		Log: o.Log}, streams.ChannelsStream, streams.EscalationPoliciesStream)
 	return e, err
 }
 

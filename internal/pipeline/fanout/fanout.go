@@ -142,8 +142,8 @@ func (f *Fanout) openLoops(ctx context.Context) error {
 		}
 		f.loops = append(f.loops, loop)
 	}
-	recorders, err := recorder.Open(ctx, recorder.Options{JS: f.js, Publisher: f.pub, DrainTimeout: f.o.DrainTimeout, Log: f.log,
-		Metrics: f.o.Metrics}, streams.EndpointsStream, streams.EventTypesStream)
+	recorders, err := recorder.Open(ctx, recorder.Options{JS: f.js, Publisher: f.pub, DrainTimeout: f.o.DrainTimeout,
+		Log: f.log, Metrics: f.o.Metrics}, streams.EndpointsStream, streams.EventTypesStream)
 	f.loops = append(f.loops, recorders...)
 	return err
 }

@@ -32,7 +32,8 @@ func endpointChanged(e registry.Endpoint, at time.Time) change {
 		records = append(records, record.Record{
 			ID:   fmt.Sprintf("%s/endpoint.disabled/%s/%d", record.OperatorAction, e.ID, e.Revision),
 			Kind: record.OperatorAction, At: at, Tenant: e.Tenant, EndpointID: e.ID, EndpointRevision: e.Revision,
-			Actor: e.UpdatedBy, Action: "endpoint.disabled", Reason: e.Reason, Detail: e.StateReason, URL: record.SafeURL(e.URL),
+			Actor: e.UpdatedBy, Action: "endpoint.disabled", Reason: e.Reason, Detail: e.StateReason,
+			URL: record.SafeURL(e.URL),
 		})
 	}
 	return change{records, func(l *zerolog.Event) {
@@ -73,8 +74,8 @@ func policyChanged(p escalation.Policy, _ time.Time) change {
 	if len(p.Tenants) == 1 {
 		r.Tenant = p.Tenants[0]
 	}
-	said, err := json.Marshal(map[string]any{"priority": p.Priority, "tenants": p.Tenants, "reasons": p.Reasons, "steps": p.Steps,
-		"repeat": p.Repeat.String(), "max_duration": p.MaxDuration.String(), "window": p.Window.String()})
+	said, err := json.Marshal(map[string]any{"priority": p.Priority, "tenants": p.Tenants, "reasons": p.Reasons,
+		"steps": p.Steps, "repeat": p.Repeat.String(), "max_duration": p.MaxDuration.String(), "window": p.Window.String()})
 	if err == nil { // it was JSON before
 		r.Detail = string(said)
 	}
@@ -82,13 +83,14 @@ func policyChanged(p escalation.Policy, _ time.Time) change {
 }
 
 func operatorAction(bucket, what, key string, m revision.Meta) record.Record {
-	return record.Record{ID: record.RevisionID(bucket, key, m.Revision), Kind: record.OperatorAction, At: m.UpdatedAt, Tenant: allTenants,
-		Actor: m.UpdatedBy, Action: what + "." + m.Change, Reason: m.Reason, Revision: m.Revision}
+	return record.Record{ID: record.RevisionID(bucket, key, m.Revision), Kind: record.OperatorAction, At: m.UpdatedAt,
+		Tenant: allTenants, Actor: m.UpdatedBy, Action: what + "." + m.Change, Reason: m.Reason, Revision: m.Revision}
 }
 
 func registryChanged(r record.Record, name string) change {
 	return change{[]record.Record{r}, func(l *zerolog.Event) {
-		l.Str("actor", r.Actor).Str("action", r.Action).Str("name", name).Uint64("revision", r.Revision).Msg("registry.changed")
+		l.Str("actor", r.Actor).Str("action", r.Action).Str("name", name).Uint64("revision", r.Revision).
+			Msg("registry.changed")
 	}}
 }
 
