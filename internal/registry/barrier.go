@@ -2,8 +2,10 @@ package registry
 
 import (
 	"context"
-	"sync"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/jetstream/stage"
+	"github.com/waybill-dev/waybill/internal/platform/coalesce"
 )
 
 const (
@@ -17,60 +19,19 @@ const (
 
 // barrier lets many callers share few calls of reach, such that each caller
 // gets the result of a call that started after it arrived.
-type barrier struct {
-	reach func(context.Context) error
+type barrier struct{ *coalesce.Group[struct{}] }
 
-	mu      sync.Mutex
-	running bool
-	next    *flight // what callers that arrive now wait for
-	last    time.Time
+func newBarrier(reach func(context.Context) error) barrier {
+	var last time.Time // belongs to the one who serves
+	return barrier{coalesce.New(coalesce.Options[struct{}]{
+		Gather: func(ctx context.Context) { stage.Pause(ctx, barrierPause-time.Since(last)) },
+		Serve: func(ctx context.Context, _ []struct{}) error {
+			last = time.Now()
+			ctx, cancel := context.WithTimeout(ctx, barrierBound)
+			defer cancel()
+			return reach(ctx)
+		},
+	})}
 }
 
-type flight struct {
-	done chan struct{}
-	err  error
-}
-
-func (b *barrier) wait(ctx context.Context) error {
-	b.mu.Lock()
-	if b.next == nil {
-		b.next = &flight{done: make(chan struct{})}
-	}
-	f := b.next
-	if !b.running {
-		b.running = true
-		go b.run()
-	}
-	b.mu.Unlock()
-	select {
-	case <-f.done:
-		return f.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// run makes calls until nobody waits for one.
-func (b *barrier) run() {
-	for {
-		b.mu.Lock()
-		pause := barrierPause - time.Since(b.last)
-		b.mu.Unlock()
-		if pause > 0 {
-			time.Sleep(pause)
-		}
-		b.mu.Lock()
-		f := b.next
-		if f == nil {
-			b.running = false
-			b.mu.Unlock()
-			return
-		}
-		b.next, b.last = nil, time.Now()
-		b.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.Background(), barrierBound)
-		f.err = b.reach(ctx)
-		cancel()
-		close(f.done)
-	}
-}
+func (b barrier) wait(ctx context.Context) error { return b.Do(ctx, struct{}{}) }

@@ -13,8 +13,10 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/retry"
 	"github.com/waybill-dev/waybill/internal/domain/subscription"
+	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/streams"
 )
 
 // State of an endpoint.
@@ -87,12 +89,7 @@ type Endpoint struct {
 	DisableAfter time.Duration `json:"disable_after,omitempty"`
 	EnabledAt    time.Time     `json:"enabled_at,omitzero"`
 
-	Revision  uint64    `json:"revision"` // 1, 2, 3 …
-	Change    string    `json:"change"`   // what this revision did: created, updated, enabled, …
-	Reason    string    `json:"reason,omitempty"`
-	UpdatedBy string    `json:"updated_by"` // the actor
-	UpdatedAt time.Time `json:"updated_at"`
-	CreatedAt time.Time `json:"created_at"`
+	revision.Meta
 
 	// Policies are schedules for some event types only; the first rule that
 	// matches wins, and goes before Policy.
@@ -106,6 +103,19 @@ type Endpoint struct {
 	// opened caches what Open gives; only the endpoints of a View have it,
 	// which nobody changes.
 	opened *atomic.Pointer[Opened]
+}
+
+// Endpoints is how endpoints are kept.
+func Endpoints() revision.Kind[Endpoint] {
+	return revision.Kind[Endpoint]{Bucket: streams.EndpointsBucket, Name: "endpoint", See: "waybill endpoint list",
+		Meta:    func(e *Endpoint) *revision.Meta { return &e.Meta },
+		Deleted: func(e *Endpoint) bool { return e.State == Deleted },
+		SetDeleted: func(e *Endpoint, is bool) {
+			if is {
+				e.State = Deleted
+			}
+		},
+		Key: func(e *Endpoint) string { return e.ID }, Check: Endpoint.Validate}
 }
 
 // ActorWaybill is the actor of what Waybill does of itself. Nobody else may be

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+
+	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 )
 
 // allocated is how many bytes work takes from the heap.
@@ -17,7 +19,7 @@ func allocated(work func()) uint64 {
 
 func endpointOf(tenant string, n int) *Endpoint {
 	return &Endpoint{ID: fmt.Sprintf("ep_%026d", n), Tenant: tenant, State: Enabled, Types: []string{"order.*"},
-		Revision: 1}
+		Meta: revision.Meta{Revision: 1}}
 }
 
 // One change may cost some hundred bytes of bookkeeping. What it MUST NOT cost
@@ -71,7 +73,7 @@ func TestAChangeOfOneEventTypeCostsNoMoreAmongFiveThousand(t *testing.T) {
 	s := newEventTypeState()
 	all := make([]*EventType, many)
 	for i := range all {
-		all[i] = &EventType{Tenant: "t", Pattern: fmt.Sprintf("order.%05d.*", i), Revision: 1}
+		all[i] = &EventType{Tenant: "t", Pattern: fmt.Sprintf("order.%05d.*", i), Meta: revision.Meta{Revision: 1}}
 		s.Apply("", nil, all[i])
 	}
 	cost := allocated(func() {

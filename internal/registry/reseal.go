@@ -77,7 +77,7 @@ func (s *Store) Reseal(ctx context.Context, ring *sealed.Keyring, id, actor, rea
 	plain := false
 	_, err = s.Update(ctx, id, actor, "resealed", reason, func(e *Endpoint) error {
 		plain = e.HasPlain()
-		changed, err := e.reseal(ring, s.now())
+		changed, err := e.reseal(ring, time.Now())
 		if err == nil && !changed {
 			return errAlreadySealed
 		}
@@ -97,25 +97,26 @@ func (s *Store) Reseal(ctx context.Context, ring *sealed.Keyring, id, actor, rea
 // forget removes the revisions before the newest from the bucket: their
 // secrets are in the clear. Only once they are on record.
 func (s *Store) forget(ctx context.Context, id string) error {
-	entry, err := s.kv.Get(ctx, id)
-	if err != nil {
-		return fmt.Errorf("endpoint %s: %w", id, err)
-	}
 	stream, err := s.js.Stream(ctx, streams.EndpointsStream)
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", streams.EndpointsBucket, err)
+	}
+	subject := "$KV." + streams.EndpointsBucket + "." + id
+	newest, err := stream.GetLastMsgForSubject(ctx, subject)
+	if err != nil {
+		return fmt.Errorf("endpoint %s: %w", id, err)
 	}
 	recorder, err := stream.Consumer(ctx, streams.RecorderConsumer)
 	if err != nil {
 		return fmt.Errorf("consumer %s/%s: %w; mend it with: waybill streams apply", streams.EndpointsStream,
 			streams.RecorderConsumer, err)
 	}
-	if recorder.CachedInfo().AckFloor.Stream+1 < entry.Revision() {
+	if recorder.CachedInfo().AckFloor.Stream+1 < newest.Sequence {
 		return fmt.Errorf("endpoint %s is sealed now, but its older revisions, with the secret in the clear, are not on "+
 			"record yet and stay until they are; replace the secret when it matters: waybill endpoint rotate-secret %s", id, id)
 	}
-	if err := stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+streams.EndpointsBucket+"."+id),
-		jetstream.WithPurgeSequence(entry.Revision())); err != nil {
+	err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(newest.Sequence))
+	if err != nil {
 		return fmt.Errorf("endpoint %s: removing older revisions: %w", id, err)
 	}
 	return nil

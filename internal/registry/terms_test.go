@@ -132,7 +132,7 @@ func TestAnEventTypeIsSetSeenAndDeleted(t *testing.T) {
 		second(store.EventType(t.Context(), "acme", "lab.critical")),
 		second(store.EventType(t.Context(), "other", "lab.*")),
 	} {
-		if !errors.Is(failed, registry.ErrNoEventType) {
+		if !errors.Is(failed, registry.ErrNotFound) {
 			t.Errorf("%v", failed)
 		}
 	}

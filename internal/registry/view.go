@@ -44,16 +44,16 @@ func NewView(js jetstream.JetStream, log zerolog.Logger) *View {
 		Install: func(s revision.State[Endpoint]) { v.present.Store(s.(*endpointState)) }})
 	v.eventTypes = revision.NewFollower(revision.FollowerOptions[EventType]{JS: js, Log: log,
 		Bucket:  streams.EventTypesBucket,
-		Decode:  decodeEventTypeAt,
+		Decode:  EventTypes().DecodeAt,
 		New:     func() revision.State[EventType] { return newEventTypeState() },
 		Install: func(s revision.State[EventType]) { v.rules.Store(s.(*eventTypeState)) }})
-	v.barrier.reach = v.reach
+	v.barrier = newBarrier(v.reach)
 	return v
 }
 
 // decodeShared reads a revision that all who look at the view share.
 func decodeShared(key string, b []byte) (Endpoint, error) {
-	e, err := decodeAt(key, b)
+	e, err := Endpoints().DecodeAt(key, b)
 	e.opened = new(atomic.Pointer[Opened])
 	return e, err
 }

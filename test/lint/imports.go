@@ -80,7 +80,7 @@ func ImportRules() []ImportRule {
 			Why:  "settings, people to tell and facts are kept apart: none of them waits for another"})
 	}
 	for _, stage := range stages {
-		own := []string{"./internal/pipeline/" + stage, "./internal/pipeline/attempt/..."}
+		own := []string{"./internal/pipeline/" + stage, "./internal/pipeline/attempt/...", "./internal/pipeline/recorder"}
 		// it is tested beside the escalator
 		rules = append(rules, ImportRule{Name: "stages-meet-on-streams", In: own[:1], Ours: append(own, told...),
 			Tests: stage != "watchdog",
@@ -89,7 +89,10 @@ func ImportRules() []ImportRule {
 	}
 	return append(rules, ImportRule{Name: "stages-meet-on-streams", In: []string{"./internal/pipeline/attempt/..."},
 		Ours: append([]string{"./internal/pipeline/attempt/..."}, told...),
-		Why:  "an attempt is one request: it knows no stage"})
+		Why:  "an attempt is one request: it knows no stage"},
+		ImportRule{Name: "stages-meet-on-streams", In: []string{"./internal/pipeline/recorder"},
+			Ours: append([]string{"./internal/pipeline/recorder"}, told...),
+			Why:  "it serves whichever stage runs it, and knows none"})
 }
 
 // Check applies the rule to one file.

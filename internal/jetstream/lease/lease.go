@@ -79,9 +79,9 @@ func Hold(ctx context.Context, o Options, do func(held context.Context, l *Lease
 
 // Acquire waits until nobody else holds the lease. The caller keeps and releases it.
 func Acquire(ctx context.Context, o Options) (*Lease, error) {
-	kv, err := o.JS.KeyValue(ctx, streams.LeasesBucket)
+	kv, err := streams.Bucket(ctx, o.JS, streams.LeasesBucket)
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.LeasesBucket, err)
+		return nil, err
 	}
 	st, err := kv.Status(ctx)
 	if err != nil {

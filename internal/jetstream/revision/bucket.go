@@ -4,20 +4,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/waybill-dev/waybill/streams"
 )
 
-// Watch gives take what a bucket holds, then nil, then every change. It returns
-// when ctx ends, and with an error when it could miss a change: whoever watches
-// opens another watch then, and begins with what the bucket holds.
-func Watch(ctx context.Context, js jetstream.JetStream, bucket string, take func(jetstream.KeyValueEntry)) error {
-	kv, err := js.KeyValue(ctx, bucket)
+// rewatchPause is the pause before a watch that ended is opened again.
+const rewatchPause = 250 * time.Millisecond
+
+// Watch gives what a bucket holds under keys, then nil, then every change, until
+// ctx ends. Whenever it could have missed a change, it says so to lost and begins
+// anew: with the function that another call of begin returns.
+func Watch(ctx context.Context, js jetstream.JetStream, bucket, keys string,
+	begin func(jetstream.KeyValue) (take func(jetstream.KeyValueEntry)), lost func(error)) {
+	for ctx.Err() == nil {
+		if err := watch(ctx, js, bucket, keys, begin); ctx.Err() == nil {
+			lost(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(rewatchPause):
+		}
+	}
+}
+
+func watch(ctx context.Context, js jetstream.JetStream, bucket, keys string,
+	begin func(jetstream.KeyValue) func(jetstream.KeyValueEntry)) error {
+	kv, err := streams.Bucket(ctx, js, bucket)
 	if err != nil {
 		return err
 	}
-	w, err := kv.WatchAll(ctx)
+	w, err := kv.Watch(ctx, keys)
 	if err != nil {
 		return err
 	}
@@ -26,6 +46,7 @@ func Watch(ctx context.Context, js jetstream.JetStream, bucket string, take func
 	// after missed heartbeats, many seconds later.
 	away := js.Conn().StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED)
 	defer js.Conn().RemoveStatusListener(away)
+	take := begin(kv)
 	for {
 		select {
 		case <-ctx.Done():

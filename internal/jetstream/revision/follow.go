@@ -13,12 +13,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-const (
-	// rewatchPause is the pause before a watch that ended is opened again.
-	rewatchPause = 250 * time.Millisecond
-	// newestBound bounds the search for the last revision that can be read.
-	newestBound = 5 * time.Second
-)
+// newestBound bounds the search for the last revision that can be read.
+const newestBound = 5 * time.Second
 
 // State is what a Follower makes of a bucket. Apply changes one key: was and is
 // are its values before and after, nil for none. A change MUST cost what it
@@ -95,29 +91,22 @@ func (f *Follower[T]) Reach(ctx context.Context, want uint64) error {
 
 // Run watches the bucket until ctx ends, opening the watch again whenever it ends.
 func (f *Follower[T]) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if err := f.watch(ctx); err != nil && ctx.Err() == nil {
-			f.o.Log.Warn().Err(err).Str("bucket", f.o.Bucket).Msg("registry.watch_lost")
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(rewatchPause):
-		}
-	}
+	defer f.live.Store(false)
+	begin := func(kv jetstream.KeyValue) func(jetstream.KeyValueEntry) { return f.begin(ctx, kv) }
+	Watch(ctx, f.o.JS, f.o.Bucket, ">", begin, func(err error) {
+		f.live.Store(false)
+		f.o.Log.Warn().Err(err).Str("bucket", f.o.Bucket).Msg("registry.watch_lost")
+	})
 	return nil
 }
 
-func (f *Follower[T]) watch(ctx context.Context) error {
-	kv, err := f.o.JS.KeyValue(ctx, f.o.Bucket)
-	if err != nil {
-		return err
-	}
-	defer f.live.Store(false)
+// begin returns what takes the entries of one watch.
+func (f *Follower[T]) begin(ctx context.Context, kv jetstream.KeyValue) func(jetstream.KeyValueEntry) {
 	// The first values come in one snapshot: until they are whole, the old ones stay.
 	before, values, state := f.values, map[string]*T{}, f.o.New()
 	unread := map[string]struct{}{}
 	initial, seq := true, uint64(0)
-	return Watch(ctx, f.o.JS, f.o.Bucket, func(entry jetstream.KeyValueEntry) {
+	return func(entry jetstream.KeyValueEntry) {
 		if entry == nil {
 			initial = false
 			f.values = values
@@ -146,7 +135,7 @@ func (f *Follower[T]) watch(ctx context.Context) error {
 		if !initial {
 			f.advance(seq)
 		}
-	})
+	}
 }
 
 func first[T any](a, b *T) *T {

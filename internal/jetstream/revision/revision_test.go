@@ -26,10 +26,13 @@ type thing struct {
 	Value int    `json:"value"`
 
 	revision.Meta
+	Deleted bool `json:"deleted,omitempty"`
 }
 
 var things = revision.Kind[thing]{Bucket: "things", Name: "thing",
-	Meta: func(t *thing) *revision.Meta { return &t.Meta }}
+	Meta:       func(t *thing) *revision.Meta { return &t.Meta },
+	Deleted:    func(t *thing) bool { return t.Deleted },
+	SetDeleted: func(t *thing, is bool) { t.Deleted = is }}
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -78,8 +81,8 @@ func TestEachChangeIsOneNumberedRevisionWithItsActor(t *testing.T) {
 	b := newBench(t)
 	before := time.Now().Add(-time.Second)
 	// What the caller says of the revision itself counts for nothing.
-	made, err := b.store.Create(t.Context(), "a", thing{Name: "a", Value: 1,
-		Meta: revision.Meta{Revision: 77, UpdatedBy: "mallory", Deleted: true}}, by("ann", "created"))
+	said := thing{Name: "a", Value: 1, Deleted: true, Meta: revision.Meta{Revision: 77, UpdatedBy: "mallory"}}
+	made, err := b.store.Create(t.Context(), "a", said, by("ann", "created"))
 	must(t, err)
 	check := func(v thing, number uint64, value int, change, actor string) {
 		t.Helper()

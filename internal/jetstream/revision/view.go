@@ -22,7 +22,7 @@ type View[T any] struct {
 func NewView[T any](js jetstream.JetStream, kind Kind[T], log zerolog.Logger) *View[T] {
 	v := &View[T]{kind: kind}
 	v.all.Store(&present[T]{kind: kind})
-	v.Follower = NewFollower(FollowerOptions[T]{JS: js, Log: log, Bucket: kind.Bucket, Decode: kind.decodeAt,
+	v.Follower = NewFollower(FollowerOptions[T]{JS: js, Log: log, Bucket: kind.Bucket, Decode: kind.DecodeAt,
 		New:     func() State[T] { return &present[T]{kind: kind} },
 		Install: func(s State[T]) { v.all.Store(s.(*present[T])) }})
 	return v
@@ -52,7 +52,7 @@ type present[T any] struct {
 
 // Apply implements State.
 func (p *present[T]) Apply(key string, _, is *T) {
-	if is == nil || p.kind.Meta(is).Deleted {
+	if is == nil || p.kind.Deleted(is) {
 		p.byKey.Delete(key)
 	} else {
 		p.byKey.Store(key, is)

@@ -36,7 +36,7 @@ func (p *positionReporter) say(ctx context.Context, at ledger.Position) {
 	defer cancel()
 	b, err := json.Marshal(streams.SinkStatus{StreamSeq: at.StreamSeq, StreamEpoch: at.StreamEpoch})
 	if err == nil && p.kv == nil {
-		p.kv, err = p.sink.js.KeyValue(ctx, streams.StatusBucket)
+		p.kv, err = streams.Bucket(ctx, p.sink.js, streams.StatusBucket)
 	}
 	if err == nil {
 		_, err = p.kv.Put(ctx, streams.StatusSink, b)

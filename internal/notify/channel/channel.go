@@ -79,6 +79,7 @@ type Channel struct {
 	Subject string `json:"subject,omitempty"` // nats
 
 	revision.Meta
+	Deleted bool `json:"deleted,omitempty"`
 }
 
 // Secret is kept out of logs by its String.
@@ -98,8 +99,10 @@ func (c Channel) Redacted() Channel {
 
 // Registry is how channels are kept.
 func Registry() revision.Kind[Channel] {
-	return revision.Kind[Channel]{Bucket: streams.ChannelsBucket, Name: "channel",
-		Meta: func(c *Channel) *revision.Meta { return &c.Meta }}
+	return revision.Kind[Channel]{Bucket: streams.ChannelsBucket, Name: "channel", See: "waybill channel list",
+		Meta:       func(c *Channel) *revision.Meta { return &c.Meta },
+		Deleted:    func(c *Channel) bool { return c.Deleted },
+		SetDeleted: func(c *Channel, is bool) { c.Deleted = is }}
 }
 
 // WithDefaults fills what may be left out.

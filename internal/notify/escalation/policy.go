@@ -59,6 +59,7 @@ type Policy struct {
 	Window time.Duration `json:"window"`
 
 	revision.Meta
+	Deleted bool `json:"deleted,omitempty"`
 }
 
 // Step is who is told how long after the incident began.
@@ -70,7 +71,10 @@ type Step struct {
 // Policies is how policies are kept.
 func Policies() revision.Kind[Policy] {
 	return revision.Kind[Policy]{Bucket: streams.EscalationPoliciesBucket, Name: "escalation policy",
-		Meta: func(p *Policy) *revision.Meta { return &p.Meta }}
+		See:        "waybill escalation-policy list",
+		Meta:       func(p *Policy) *revision.Meta { return &p.Meta },
+		Deleted:    func(p *Policy) bool { return p.Deleted },
+		SetDeleted: func(p *Policy, is bool) { p.Deleted = is }}
 }
 
 // Default is the policy of what no policy matches.

@@ -154,9 +154,6 @@ func (c *Control) channel(ctx context.Context, name string) (channel.Channel, er
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	ch, err := c.channels.Get(ctx, name)
-	if errors.Is(err, revision.ErrNotFound) {
-		return ch, failure(CodeNotFound, "%w; see: waybill channel list", err)
-	}
 	return ch, failed(err)
 }
 

@@ -112,10 +112,8 @@ func (c *Control) openEscalation(ctx context.Context) (err error) {
 	if c.policies, err = revision.Open(ctx, c.js, escalation.Policies()); err != nil {
 		return err
 	}
-	if c.incidents, err = c.js.KeyValue(ctx, streams.IncidentsBucket); err != nil {
-		return fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.IncidentsBucket, err)
-	}
-	return nil
+	c.incidents, err = streams.Bucket(ctx, c.js, streams.IncidentsBucket)
+	return err
 }
 
 const (

@@ -14,7 +14,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/platform/egress"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
-	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -111,12 +110,8 @@ func failed(err error) error {
 		return &Error{Code: CodeNotFound, Err: err}
 	case errors.Is(err, revision.ErrExists), errors.Is(err, revision.ErrConflict):
 		return &Error{Code: CodeConflict, Err: err}
-	case errors.Is(err, registry.ErrNotFound), errors.Is(err, registry.ErrNoEventType):
-		return &Error{Code: CodeNotFound, Err: err}
 	case errors.Is(err, sealed.ErrUnknownKey), errors.Is(err, channel.ErrNoKey):
 		return &Error{Code: CodeNoKey, Err: err}
-	case errors.Is(err, registry.ErrConflict):
-		return &Error{Code: CodeConflict, Err: err}
 	case errors.As(err, &inUse):
 		return &Error{Code: CodeIDInUse, Field: "id", Err: err}
 	case errors.As(err, &large):

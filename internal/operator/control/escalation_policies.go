@@ -201,9 +201,6 @@ func (c *Control) EscalationPolicy(ctx context.Context, name string) (Escalation
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	p, err := c.policies.Get(ctx, name)
-	if errors.Is(err, revision.ErrNotFound) {
-		return EscalationPolicy{}, failure(CodeNotFound, "%w; see: waybill escalation-policy list", err)
-	}
 	return showPolicy(p), failed(err)
 }
 

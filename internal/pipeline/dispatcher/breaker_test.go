@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/domain/retry"
+	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
 
@@ -20,7 +21,7 @@ type failing struct {
 }
 
 func newFailing() *failing {
-	f := &failing{e: &registry.Endpoint{ID: "ep_1", Revision: 1}}
+	f := &failing{e: &registry.Endpoint{ID: "ep_1", Meta: revision.Meta{Revision: 1}}}
 	f.breakers = newBreakers(func() float64 { return 0 }, time.Now, func(_ string, open bool) {
 		if open {
 			f.opened++
@@ -144,7 +145,7 @@ func TestAChangeOfTheEndpointClosesItsBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFailing()
 		f.open(t)
-		f.e = &registry.Endpoint{ID: "ep_1", Revision: 2}
+		f.e = &registry.Endpoint{ID: "ep_1", Meta: revision.Meta{Revision: 2}}
 		if !f.attempt("a", outcome.Timeout) || f.closed != 1 {
 			t.Error("the new address was not tried")
 		}

@@ -5,12 +5,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
 
 func TestWhatWeCannotSendIsTriedOnceAtATimeWithGrowingPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, e := newFaults(time.Now), &registry.Endpoint{ID: "ep_1", Revision: 1}
+		f, e := newFaults(time.Now), &registry.Endpoint{ID: "ep_1", Meta: revision.Meta{Revision: 1}}
 		f.failed(e, "no sockets")
 		for _, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 			until, why := f.wait(e)
@@ -27,11 +28,11 @@ func TestWhatWeCannotSendIsTriedOnceAtATimeWithGrowingPauses(t *testing.T) {
 			}
 			f.failed(e, "no sockets")
 		}
-		other := &registry.Endpoint{ID: "ep_2", Revision: 1}
+		other := &registry.Endpoint{ID: "ep_2", Meta: revision.Meta{Revision: 1}}
 		if until, _ := f.wait(other); !until.IsZero() {
 			t.Error("another endpoint is held")
 		}
-		changed := &registry.Endpoint{ID: "ep_1", Revision: 2}
+		changed := &registry.Endpoint{ID: "ep_1", Meta: revision.Meta{Revision: 2}}
 		if until, _ := f.wait(changed); !until.IsZero() {
 			t.Error("a changed endpoint is held")
 		}
@@ -45,7 +46,7 @@ func TestWhatWeCannotSendIsTriedOnceAtATimeWithGrowingPauses(t *testing.T) {
 
 func TestAClockThatIsPutBackHoldsNothingLonger(t *testing.T) {
 	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
-	f, e := newFaults(func() time.Time { return now }), &registry.Endpoint{ID: "ep_1", Revision: 1}
+	f, e := newFaults(func() time.Time { return now }), &registry.Endpoint{ID: "ep_1", Meta: revision.Meta{Revision: 1}}
 	f.failed(e, "no sockets")
 	now = now.Add(-time.Hour)
 	if until, _ := f.wait(e); until.Sub(now) > firstFaultPause {

@@ -35,9 +35,9 @@ type head struct {
 }
 
 func openFifoHeads(ctx context.Context, js jetstream.JetStream) (fifoHeads, error) {
-	kv, err := js.KeyValue(ctx, streams.FifoBucket)
+	kv, err := streams.Bucket(ctx, js, streams.FifoBucket)
 	if err != nil {
-		return fifoHeads{}, fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.FifoBucket, err)
+		return fifoHeads{}, err
 	}
 	return fifoHeads{kv}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/waybill-dev/waybill/internal/platform/coalesce"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -56,11 +57,11 @@ type rateBucket interface {
 
 // rate is an endpoint's row of turns, as far as this dispatcher knows.
 type rate struct {
-	asks    []*turnAsk
-	leasing bool
-	row     row // owned by the one that leases
-	at      uint64
-	last    time.Time // when this dispatcher last used a turn
+	asks   *coalesce.Group[*turnAsk]
+	asking int // who asks
+	row    row // this and at belong to the one that leases
+	at     uint64
+	last   time.Time // when this dispatcher last used a turn
 }
 
 // row is what the bucket keeps of an endpoint.
@@ -73,18 +74,13 @@ type row struct {
 type turnAsk struct {
 	endpoint *registry.Endpoint
 	before   time.Time // a turn then or later is of no use
-	answer   chan turnAnswer
-}
-
-type turnAnswer struct {
-	turn time.Time // zero: there is none in time
-	err  error
+	turn     time.Time // the answer; zero: there is none in time
 }
 
 func openRates(ctx context.Context, js jetstream.JetStream, now func() time.Time) (*rates, error) {
-	kv, err := js.KeyValue(ctx, streams.RatesBucket)
+	kv, err := streams.Bucket(ctx, js, streams.RatesBucket)
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.RatesBucket, err)
+		return nil, err
 	}
 	return newRates(kv, now), nil
 }
@@ -99,21 +95,19 @@ func (r *rates) take(ctx context.Context, e *registry.Endpoint, before time.Time
 	if limit := r.now().Add(turnHorizon); before.IsZero() || before.After(limit) {
 		before = limit
 	}
-	ask := &turnAsk{endpoint: e, before: before, answer: make(chan turnAnswer, 1)}
+	ask := &turnAsk{endpoint: e, before: before}
 	r.mu.Lock()
 	row := r.rate(e.ID)
-	row.asks = append(row.asks, ask)
-	if !row.leasing {
-		row.leasing = true
-		go r.lease(context.WithoutCancel(ctx), e.ID, row)
-	}
+	row.asking++
 	r.mu.Unlock()
-	select {
-	case a := <-ask.answer:
-		return a.turn, a.err
-	case <-ctx.Done():
-		return time.Time{}, context.Cause(ctx) // its turn, if it gets one, passes unused
+	err := row.asks.Do(ctx, ask) // if ctx ends, its turn passes unused
+	r.mu.Lock()
+	row.asking--
+	r.mu.Unlock()
+	if err != nil {
+		return time.Time{}, err
 	}
+	return ask.turn, nil
 }
 
 // rate is held under r.mu.
@@ -122,39 +116,31 @@ func (r *rates) rate(endpoint string) *rate {
 	if e == nil {
 		if len(r.by) > idleEndpoints {
 			for id, idle := range r.by {
-				if !idle.leasing && r.now().Sub(idle.last) > turnHorizon {
+				if idle.asking == 0 && r.now().Sub(idle.last) > turnHorizon {
 					delete(r.by, id)
 				}
 			}
 		}
 		e = &rate{last: r.now().Add(-turnHorizon)}
+		e.asks = coalesce.New(coalesce.Options[*turnAsk]{Most: maxLease,
+			Serve: func(ctx context.Context, asks []*turnAsk) error { return r.lease(ctx, endpoint, e, asks) }})
 		r.by[endpoint] = e
 	}
 	return e
 }
 
-// lease answers until nobody asks.
-func (r *rates) lease(ctx context.Context, endpoint string, e *rate) {
-	for {
-		r.mu.Lock()
-		asks := e.asks[:min(len(e.asks), maxLease)]
-		e.asks = e.asks[len(asks):]
-		e.leasing = len(asks) > 0
-		r.mu.Unlock()
-		if len(asks) == 0 {
-			return
-		}
-		bounded, cancel := context.WithTimeout(ctx, afterwardsBound)
-		turns, err := r.move(bounded, endpoint, e, asks)
-		cancel()
-		for i, a := range asks {
-			if err != nil {
-				a.answer <- turnAnswer{err: err}
-				continue
-			}
-			a.answer <- turnAnswer{turn: turns[i]}
-		}
+// lease answers those that ask.
+func (r *rates) lease(ctx context.Context, endpoint string, e *rate, asks []*turnAsk) error {
+	ctx, cancel := context.WithTimeout(ctx, afterwardsBound)
+	defer cancel()
+	turns, err := r.move(ctx, endpoint, e, asks)
+	if err != nil {
+		return err
 	}
+	for i, a := range asks {
+		a.turn = turns[i]
+	}
+	return nil
 }
 
 // move gives each of those that ask a turn, and moves the row on by as many.

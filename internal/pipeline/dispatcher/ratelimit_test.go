@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/test/testkit"
 )
@@ -51,8 +52,8 @@ func (b *sharedRow) Update(_ context.Context, _ string, value []byte, revision u
 	return b.revision, nil
 }
 
-func limited(perSecond float64, revision uint64) *registry.Endpoint {
-	return &registry.Endpoint{ID: "ep_1", MaxPerSecond: perSecond, Revision: revision}
+func limited(perSecond float64, number uint64) *registry.Endpoint {
+	return &registry.Endpoint{ID: "ep_1", MaxPerSecond: perSecond, Meta: revision.Meta{Revision: number}}
 }
 
 // taken collects turns from several dispatchers at once.

@@ -25,6 +25,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/pipeline/recorder"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/internal/platform/version"
 	"github.com/waybill-dev/waybill/streams"
@@ -97,8 +98,8 @@ func New(ctx context.Context, o Options) (*Escalator, error) {
 	e := &Escalator{o: o, log: o.Log, js: js, metrics: newMetrics(o.Metrics),
 		channels: revision.NewView(js, channel.Registry(), o.Log),
 		policies: revision.NewView(js, escalation.Policies(), o.Log)}
-	if e.kv, err = js.KeyValue(ctx, streams.IncidentsBucket); err != nil {
-		return nil, fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.IncidentsBucket, err)
+	if e.kv, err = streams.Bucket(ctx, js, streams.IncidentsBucket); err != nil {
+		return nil, err
 	}
 	if e.pub, err = stage.NewPublisher(o.NC, o.Log); err != nil {
 		return nil, err
@@ -106,7 +107,9 @@ func New(ctx context.Context, o Options) (*Escalator, error) {
 	if e.ackWait, err = stage.AckWait(ctx, js, streams.Escalations, streams.EscalatorConsumer); err != nil {
 		return nil, err
 	}
-	return e, e.openRecorders(ctx)
+	e.recorders, err = recorder.Open(ctx, recorder.Options{JS: js, Publisher: e.pub, DrainTimeout: o.DrainTimeout,
+		Log: o.Log}, streams.ChannelsStream, streams.EscalationPoliciesStream)
+	return e, err
 }
 
 // Ready says whether whom to tell is known. It is a readiness check.

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-dev/waybill/internal/jetstream/lease"
+	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
 	"github.com/waybill-dev/waybill/streams"
@@ -208,49 +207,22 @@ func (s *session) each(ctx context.Context, pattern string, from uint64, do func
 	}
 }
 
-// follow sees acknowledgements, opening the watch again whenever it ends.
+// follow sees acknowledgements.
 func (s *session) follow(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if err := s.followOnce(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn().Err(err).Msg("incidents.watch_lost")
+	take := func(e jetstream.KeyValueEntry) {
+		if e == nil || e.Operation() != jetstream.KeyValuePut {
+			return
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(sessionPause):
+		doc, err := escalation.DecodeIncident(e.Value())
+		if err != nil || doc.State != escalation.Acknowledged {
+			return
+		}
+		if a := s.actor(doc.ID); a != nil {
+			a.acknowledge(acknowledgement{doc, e.Revision()})
 		}
 	}
+	revision.Watch(ctx, s.js, streams.IncidentsBucket, streams.IncidentKeys,
+		func(jetstream.KeyValue) func(jetstream.KeyValueEntry) { return take },
+		func(err error) { s.log.Warn().Err(err).Msg("incidents.watch_lost") })
 	return nil
-}
-
-func (s *session) followOnce(ctx context.Context) error {
-	w, err := s.kv.Watch(ctx, streams.IncidentKeys, jetstream.IgnoreDeletes())
-	if err != nil {
-		return err
-	}
-	defer w.Stop()
-	// A server that restarted has forgotten the watch.
-	reconnected := s.js.Conn().StatusChanged(nats.CONNECTED)
-	defer s.js.Conn().RemoveStatusListener(reconnected)
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-reconnected:
-			return errors.New("the server was away")
-		case e, ok := <-w.Updates():
-			if !ok {
-				return errors.New("the watch ended")
-			}
-			if e == nil {
-				continue
-			}
-			doc, err := escalation.DecodeIncident(e.Value())
-			if err != nil || doc.State != escalation.Acknowledged {
-				continue
-			}
-			if a := s.actor(doc.ID); a != nil {
-				a.acknowledge(acknowledgement{doc, e.Revision()})
-			}
-		}
-	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/events/eventlog"
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/pipeline/recorder"
 	"github.com/waybill-dev/waybill/internal/platform/tracing"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
@@ -64,7 +65,7 @@ type Fanout struct {
 	loops    []*stage.Loop
 	events   *prometheus.CounterVec
 	owed     prometheus.Counter
-	progress progress
+	progress *progress
 	wide     *wide
 }
 
@@ -83,7 +84,7 @@ func New(ctx context.Context, o Options) (*Fanout, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fanout: %w", err)
 	}
-	f := &Fanout{o: o, log: o.Log, js: js, view: o.View, wide: newWide(),
+	f := &Fanout{o: o, log: o.Log, js: js, view: o.View, wide: newWide(), progress: newProgress(),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_events_total",
 			Help: "Events expanded, by what became of them."}, []string{"result"}),
 		owed: prometheus.NewCounter(prometheus.CounterOpts{Name: "waybill_deliveries_owed_total",
@@ -133,8 +134,6 @@ func (f *Fanout) openLoops(ctx context.Context) error {
 	}{
 		{streams.Events, streams.FanoutConsumer, f.expandEvent, f.o.Concurrency, laneOf},
 		{streams.Replays, streams.ReplayConsumer, f.replayEvent, 16, nil},
-		{streams.EndpointsStream, streams.RecorderConsumer, f.recordRevision, 1, nil},
-		{streams.EventTypesStream, streams.RecorderConsumer, f.recordEventType, 1, nil},
 	} {
 		loop, err := stage.OpenLoop(ctx, stage.LoopOptions{JS: f.js, Stream: l.stream, Consumer: l.consumer, Handle: l.handle,
 			Concurrency: l.concurrency, Lane: l.lane, DrainTimeout: f.o.DrainTimeout, Log: f.log, Metrics: f.o.Metrics})
@@ -143,7 +142,10 @@ func (f *Fanout) openLoops(ctx context.Context) error {
 		}
 		f.loops = append(f.loops, loop)
 	}
-	return nil
+	recorders, err := recorder.Open(ctx, recorder.Options{JS: f.js, Publisher: f.pub, DrainTimeout: f.o.DrainTimeout,
+		Log: f.log, Metrics: f.o.Metrics}, streams.EndpointsStream, streams.EventTypesStream)
+	f.loops = append(f.loops, recorders...)
+	return err
 }
 
 // Run expands until ctx ends, then stops within DrainTimeout.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -29,12 +30,14 @@ const (
 // errTooEarly says that an event before this one has not been expanded.
 var errTooEarly = errors.New("an earlier event is still being expanded")
 
-// progress is how far fanout has come in EVENTS, all processes together. Those
-// that wait for it share one look at a time.
+// progress is how far fanout has come in EVENTS, all processes together. One of
+// those that wait for it looks at it for all of them.
 type progress struct {
+	lead chan struct{} // holds a token while somebody looks
+	next time.Time     // of the next look; belongs to the one who looks
+
 	mu      sync.Mutex // guards what follows
 	waiters map[*orderWaiter]struct{}
-	looking bool
 	failed  error // of the last look
 }
 
@@ -43,46 +46,54 @@ type orderWaiter struct {
 	turn chan struct{}
 }
 
+// come says that it is its turn.
+func (w *orderWaiter) come() bool {
+	select {
+	case <-w.turn:
+		return true
+	default:
+		return false
+	}
+}
+
+func newProgress() *progress {
+	return &progress{lead: make(chan struct{}, 1), waiters: map[*orderWaiter]struct{}{}}
+}
+
 // inOrder returns once every event before m is expanded and acknowledged, so
 // that what is published next is behind all that they became: by this process
 // or another one.
 func (f *Fanout) inOrder(ctx context.Context, m stage.Message) error {
-	w := &orderWaiter{seq: m.Seq, turn: make(chan struct{})}
-	if !f.wait(w) {
+	p, w := f.progress, &orderWaiter{seq: m.Seq, turn: make(chan struct{})}
+	if !p.enter(w) {
 		return fmt.Errorf("event %d, for an endpoint that keeps order: %w", m.Seq, errTooEarly)
 	}
-	defer f.progress.forget(w)
+	defer p.forget(w)
 	m.Release()
-	bound := time.NewTimer(orderBound)
-	defer bound.Stop()
-	var err error
-	select {
-	case <-w.turn:
-		return nil
-	case <-bound.C:
-		err = errors.Join(errTooEarly, f.progress.failure())
-	case <-ctx.Done():
-		err = context.Cause(ctx)
+	ctx, cancel := context.WithTimeoutCause(ctx, orderBound, errTooEarly)
+	defer cancel()
+	for {
+		select {
+		case <-w.turn:
+			return nil
+		case <-ctx.Done():
+			err := errors.Join(context.Cause(ctx), p.failure())
+			return fmt.Errorf("event %d, for an endpoint that keeps order: %w", m.Seq, err)
+		case p.lead <- struct{}{}:
+			f.look(ctx, w)
+			<-p.lead
+		}
 	}
-	return fmt.Errorf("event %d, for an endpoint that keeps order: %w", m.Seq, err)
 }
 
-// wait adds w to those that wait, unless there are too many.
-func (f *Fanout) wait(w *orderWaiter) bool {
-	p := &f.progress
+// enter adds w to those that wait, unless there are too many.
+func (p *progress) enter(w *orderWaiter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.waiters) >= orderWaiters {
 		return false
 	}
-	if p.waiters == nil {
-		p.waiters = map[*orderWaiter]struct{}{}
-	}
 	p.waiters[w] = struct{}{}
-	if !p.looking {
-		p.looking = true
-		go f.look()
-	}
 	return true
 }
 
@@ -98,37 +109,27 @@ func (p *progress) failure() error {
 	return p.failed
 }
 
-// look follows fanout's progress for as long as somebody waits.
-func (f *Fanout) look() {
-	for {
-		first, ok := f.progress.first()
-		if !ok {
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), orderBound)
-		before, err := f.reached(ctx, first)
-		cancel()
-		f.progress.reached(before, err)
-		if err != nil {
-			time.Sleep(orderRetry)
-		} else {
-			time.Sleep(orderPoll)
+// look follows fanout's progress until it is w's turn. Then another one looks, if anybody waits.
+func (f *Fanout) look(ctx context.Context, w *orderWaiter) {
+	p := f.progress
+	for !w.come() && stage.Pause(ctx, time.Until(p.next)) {
+		before, err := f.reached(ctx, p.first())
+		p.reached(before, err)
+		if p.next = time.Now().Add(orderPoll); err != nil {
+			p.next = time.Now().Add(orderRetry)
 		}
 	}
 }
 
-// first is the first event that waits. Without one, the looking ends.
-func (p *progress) first() (uint64, bool) {
+// first is the first event that waits, of which there is one.
+func (p *progress) first() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.looking = len(p.waiters) > 0
-	first, any := uint64(0), false
+	first := uint64(math.MaxUint64)
 	for w := range p.waiters {
-		if !any || w.seq < first {
-			first, any = w.seq, true
-		}
+		first = min(first, w.seq)
 	}
-	return first, any
+	return first
 }
 
 // reached lets go those for whom nothing before them is left.

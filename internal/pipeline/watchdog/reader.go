@@ -256,9 +256,9 @@ func (r *reader) save(ctx context.Context) {
 func (w *Watchdog) store(ctx context.Context, name string, v any) error {
 	ctx, cancel := context.WithTimeout(ctx, storeBound)
 	defer cancel()
-	kv, err := w.js.KeyValue(ctx, streams.StatusBucket)
+	kv, err := streams.Bucket(ctx, w.js, streams.StatusBucket)
 	if err != nil {
-		return fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.StatusBucket, err)
+		return err
 	}
 	b, err := json.Marshal(v)
 	if err != nil {

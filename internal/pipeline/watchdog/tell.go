@@ -92,7 +92,7 @@ type stored struct {
 func (w *Watchdog) take(ctx context.Context, g *group, told map[key]bool) (*notice, []*notice) {
 	ctx, cancel := context.WithTimeout(ctx, storeBound)
 	defer cancel()
-	kv, err := w.js.KeyValue(ctx, streams.IncidentsBucket)
+	kv, err := streams.Bucket(ctx, w.js, streams.IncidentsBucket)
 	if err != nil {
 		w.log.Warn().Err(err).Msg("watchdog.incident_not_stored")
 	}
@@ -349,7 +349,7 @@ func (w *Watchdog) save(ctx context.Context, n *notice) {
 	b, err := n.incident.Encode()
 	if err == nil {
 		var kv jetstream.KeyValue
-		if kv, err = w.js.KeyValue(ctx, streams.IncidentsBucket); err == nil {
+		if kv, err = streams.Bucket(ctx, w.js, streams.IncidentsBucket); err == nil {
 			n.revision, err = kv.Update(ctx, streams.IncidentKey(n.incident.ID), b, n.revision)
 		}
 	}

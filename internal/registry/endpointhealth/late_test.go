@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/test/testkit"
 )
@@ -72,7 +73,7 @@ func TestAnAnswerThatComesAfterASuccessElsewhereIsOutOfDate(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = tr.Run(ctx) }()
 	defer func() { cancel(); <-done }()
-	e := &registry.Endpoint{ID: id, Tenant: "default", DisableAfter: time.Hour, Revision: 1}
+	e := &registry.Endpoint{ID: id, Tenant: "default", DisableAfter: time.Hour, Meta: revision.Meta{Revision: 1}}
 	tr.Observe(e, false)
 	until("a failure after the success is stored", func() bool {
 		tr.Observe(e, false)

@@ -29,8 +29,6 @@ const (
 	minFailures = 5
 	// requestBound keeps a request to a server that is away from piling up.
 	requestBound = 10 * time.Second
-	// rewatchPause is the pause before a watch that ended is opened again.
-	rewatchPause = time.Second
 )
 
 // Options of New. All are required unless marked Optional.
@@ -82,9 +80,9 @@ func New(ctx context.Context, o Options) (*Tracker, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	kv, err := o.JS.KeyValue(ctx, streams.EndpointHealthBucket)
+	kv, err := streams.Bucket(ctx, o.JS, streams.EndpointHealthBucket)
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w; make it with: waybill streams apply", streams.EndpointHealthBucket, err)
+		return nil, err
 	}
 	return &Tracker{o: o, kv: kv, failing: map[string]*state{}}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -14,22 +13,16 @@ import (
 
 // Run follows the bucket until ctx ends, then waits for the writes under way.
 func (t *Tracker) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if err := t.watch(ctx); err != nil && ctx.Err() == nil {
-			t.o.Log.Warn().Err(err).Msg("endpoint_health.watch_lost")
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(rewatchPause):
-		}
-	}
+	revision.Watch(ctx, t.o.JS, streams.EndpointHealthBucket, ">", t.begin,
+		func(err error) { t.o.Log.Warn().Err(err).Msg("endpoint_health.watch_lost") })
 	t.work.Wait()
 	return nil
 }
 
-func (t *Tracker) watch(ctx context.Context) error {
+// begin returns what takes the entries of one watch.
+func (t *Tracker) begin(jetstream.KeyValue) func(jetstream.KeyValueEntry) {
 	seen, initial := map[string]bool{}, true
-	return revision.Watch(ctx, t.o.JS, streams.EndpointHealthBucket, func(e jetstream.KeyValueEntry) {
+	return func(e jetstream.KeyValueEntry) {
 		if e == nil {
 			initial = false
 			t.dropUnseen(seen)
@@ -39,7 +32,7 @@ func (t *Tracker) watch(ctx context.Context) error {
 			seen[e.Key()] = true
 		}
 		t.apply(e)
-	})
+	}
 }
 
 // apply takes over what somebody wrote, ourselves included.
