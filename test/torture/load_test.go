@@ -228,7 +228,7 @@ func (l *load) operate(ctx context.Context, seed uint64, toggled, moved *receive
 			}
 		case 1:
 			url := fmt.Sprintf("%s/%d?secret=%d", moved.url(), n, n)
-			_, err = l.s.control.UpdateEndpoint(once, moved.endpoint, control.EndpointPatch{URL: &url}, "torture", "moved")
+			_, err = l.s.control.UpdateEndpoint(once, moved.endpoint, control.Patch(control.EndpointSpec{URL: url}, "url"), "torture", "moved")
 		default:
 			err = l.replay(once, r)
 		}

@@ -20,7 +20,7 @@ func TestAChangeAltersWhatItNamesAndNothingElse(t *testing.T) {
 	s := start(t, nil)
 	urgent := retry.Urgent()
 	made := s.endpoint(func(e *control.EndpointSpec) { e.Description, e.Policy = "the first", &urgent }).Endpoint
-	got, err := s.UpdateEndpoint(s.ctx, made.ID, control.EndpointPatch{Timeout: ptr(control.Duration(3 * time.Second)), ClearPolicy: true}, "bob", "slower")
+	got, err := s.UpdateEndpoint(s.ctx, made.ID, control.Patch(control.EndpointSpec{Timeout: control.Duration(3 * time.Second)}, "timeout", "policy"), "bob", "slower")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,11 +53,11 @@ func TestARefusedChangeLeavesTheEndpointAsItWas(t *testing.T) {
 		patch control.EndpointPatch
 	}{
 		"nothing":                  {"", control.EndpointPatch{}},
-		"a blocked address":        {"url", control.EndpointPatch{URL: ptr("http://10.0.0.1/")}},
-		"no types":                 {"types", control.EndpointPatch{Types: &[]string{}}},
-		"keys of another kind":     {"scheme", control.EndpointPatch{Scheme: ptr(made.Scheme[:1] + "1a")}},
-		"one right and one wrong":  {"max_in_flight", control.EndpointPatch{Description: ptr("x"), MaxInFlight: ptr(0)}},
-		"a header without purpose": {"signature_header", control.EndpointPatch{SignatureHeader: ptr("X-Sig")}},
+		"a blocked address":        {"url", control.Patch(control.EndpointSpec{URL: "http://10.0.0.1/"}, "url")},
+		"no types":                 {"types", control.Patch(control.EndpointSpec{Types: []string{}}, "types")},
+		"keys of another kind":     {"scheme", control.Patch(control.EndpointSpec{Scheme: made.Scheme[:1] + "1a"}, "scheme")},
+		"one right and one wrong":  {"max_in_flight", control.Patch(control.EndpointSpec{Description: "x", MaxInFlight: 0}, "description", "max_in_flight")},
+		"a header without purpose": {"signature_header", control.Patch(control.EndpointSpec{SignatureHeader: "X-Sig"}, "signature_header")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := s.UpdateEndpoint(s.ctx, made.ID, c.patch, actor, "")
@@ -78,7 +78,7 @@ func TestConcurrentChangesAllHappenOrAreConflicts(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() {
-			_, errs[i] = s.UpdateEndpoint(s.ctx, id, control.EndpointPatch{MaxInFlight: ptr(i + 1)}, actor, "")
+			_, errs[i] = s.UpdateEndpoint(s.ctx, id, control.Patch(control.EndpointSpec{MaxInFlight: i + 1}, "max_in_flight"), actor, "")
 		})
 	}
 	wg.Wait()
@@ -185,7 +185,7 @@ func TestNoAnswerButTheOneThatMadeItHoldsASecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	updated, err := s.UpdateEndpoint(s.ctx, made.Endpoint.ID, control.EndpointPatch{Description: ptr("x")}, actor, "")
+	updated, err := s.UpdateEndpoint(s.ctx, made.Endpoint.ID, control.Patch(control.EndpointSpec{Description: "x"}, "description"), actor, "")
 	if err != nil {
 		t.Fatal(err)
 	}

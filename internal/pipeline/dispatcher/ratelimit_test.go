@@ -52,7 +52,7 @@ func (b *sharedRow) Update(_ context.Context, _ string, value []byte, revision u
 }
 
 func limited(perSecond float64, revision uint64) *registry.Endpoint {
-	return &registry.Endpoint{ID: "ep_1", MaxPerSecond: perSecond, Revision: revision}
+	return &registry.Endpoint{ID: "ep_1", SharedSettings: registry.SharedSettings{MaxPerSecond: perSecond}, Revision: revision}
 }
 
 // taken collects turns from several dispatchers at once.
