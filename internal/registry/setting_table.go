@@ -40,7 +40,7 @@ var (
 			Flag: Flag{Name: "types",
 				Help: "event types, comma-separated: exact, a.* for one more token, a.> for any more, > for all"},
 			Meaning: "the event types that it is owed, as patterns: `*` stands for one token, `>` at the end for one or more",
-			Values:  "1 to 256",
+			Values:  "1 to " + strconv.Itoa(subscription.MaxPatterns),
 			check: func(e *Endpoint) error {
 				if len(e.Types) == 0 || len(e.Types) > subscription.MaxPatterns {
 					return fmt.Errorf("types: want 1 to %d patterns, got %d; use > for every type",
@@ -51,7 +51,7 @@ var (
 			early: validatePatterns},
 		{Name: "description", Title: "description", Shown: 3, Since: "0.1.0",
 			Flag:    Flag{Name: "description", Help: "for people"},
-			Meaning: "for people", Values: "up to 500 bytes",
+			Meaning: "for people", Values: "up to " + strconv.Itoa(maxDescription) + " bytes",
 			check: func(e *Endpoint) error {
 				if len(e.Description) > maxDescription {
 					return fmt.Errorf("description: at most %d characters", maxDescription)
@@ -90,12 +90,12 @@ var (
 	deliverySettings = []Setting{
 		{Name: "timeout", Title: "timeout", Shown: 6, Since: "0.1.0", Default: DefaultTimeout,
 			Flag:    Flag{Name: "timeout", Help: "how long an answer may take, at most " + MaxTimeout.String()},
-			Meaning: "of a whole exchange", Values: "`1ms` to `30s`",
+			Meaning: "of a whole exchange", Values: "`1ms` to `" + MaxTimeout.String() + "`",
 			check:  bounded("timeout", timeout, time.Millisecond, MaxTimeout, ""),
 			record: func(e *Endpoint) string { return e.Timeout.String() }},
 		{Name: "max_in_flight", Title: "max in flight", Shown: 7, Since: "0.1.0", Default: DefaultMaxInFlight,
 			Flag:    Flag{Name: "max-in-flight", Help: "requests at once, at most " + strconv.Itoa(MaxMaxInFlight)},
-			Meaning: "requests at once", Values: "1 to 1,000",
+			Meaning: "requests at once", Values: "1 to " + strconv.Itoa(MaxMaxInFlight),
 			check:  bounded("max_in_flight", func(e *Endpoint) int { return e.MaxInFlight }, 1, MaxMaxInFlight, ""),
 			record: func(e *Endpoint) string { return strconv.Itoa(e.MaxInFlight) }},
 		{Name: "deliver_within", Title: "deliver within", Shown: 12, Since: "0.1.0",
@@ -113,7 +113,7 @@ var (
 			Flag: Flag{Name: "disable-after",
 				Help: "disable the endpoint when no attempt succeeded for so long; 0s for never"},
 			Meaning: "Waybill disables the endpoint when no attempt succeeded for so long. `0s`: never",
-			Values:  "`1m` to `720h`, `0s`",
+			Values:  "`1m` to `720h`, or `0s`",
 			check:   bounded("disable_after", disableAfter, minDisableAfter, maxDisableAfter, "0s for never"),
 			early:   notNegative("disable_after", disableAfter),
 			record:  func(e *Endpoint) string { return e.DisableAfter.String() }},
@@ -138,7 +138,7 @@ var (
 		{Name: "max_per_second", Title: "max per second", Shown: 11, Since: "0.1.0",
 			Flag: Flag{Name: "max-per-second",
 				Help: "requests a second of all dispatchers together, such as 0.5; 0 for no limit"},
-			Meaning: "requests a second of all dispatchers together. 0: no limit", Values: "0.001 to 1,000, 0",
+			Meaning: "requests a second of all dispatchers together. 0: no limit", Values: fmt.Sprintf("%v to %v, or 0", MinMaxPerSecond, MaxMaxPerSecond),
 			check: bounded("max_per_second", func(e *Endpoint) float64 { return e.MaxPerSecond },
 				MinMaxPerSecond, MaxMaxPerSecond, "0 for no limit"),
 			record: func(e *Endpoint) string {
