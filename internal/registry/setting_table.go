@@ -138,7 +138,8 @@ var (
 		{Name: "max_per_second", Title: "max per second", Shown: 11, Since: "0.1.0",
 			Flag: Flag{Name: "max-per-second",
 				Help: "requests a second of all dispatchers together, such as 0.5; 0 for no limit"},
-			Meaning: "requests a second of all dispatchers together. 0: no limit", Values: fmt.Sprintf("%v to %v, or 0", MinMaxPerSecond, MaxMaxPerSecond),
+			Meaning: "requests a second of all dispatchers together. 0: no limit",
+			Values:  fmt.Sprintf("%v to %v, or 0", MinMaxPerSecond, MaxMaxPerSecond),
 			check: bounded("max_per_second", func(e *Endpoint) float64 { return e.MaxPerSecond },
 				MinMaxPerSecond, MaxMaxPerSecond, "0 for no limit"),
 			record: func(e *Endpoint) string {

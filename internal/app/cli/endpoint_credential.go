@@ -33,9 +33,11 @@ func (c *credentialSettings) bind(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.headers, "header", nil, registry.FlagHelp("header"))
 	f.StringSliceVar(&c.oauth2.Scopes, "oauth2-scopes", nil, registry.FlagHelp("oauth2-scopes"))
 	c.oauth2.Auth = registry.AuthBasic
-	for flag, to := range map[string]*string{"authorization-file": &c.authorizationFile, "client-cert": &c.clientCert,
-		"client-key": &c.clientKey, "ca": &c.ca, "oauth2-token-url": &c.oauth2.TokenURL, "oauth2-client-id": &c.oauth2.ClientID,
-		"oauth2-client-secret-file": &c.oauth2SecretFile, "oauth2-audience": &c.oauth2.Audience, "oauth2-auth": &c.oauth2.Auth} {
+	for flag, to := range map[string]*string{
+		"authorization-file": &c.authorizationFile, "client-cert": &c.clientCert, "client-key": &c.clientKey, "ca": &c.ca,
+		"oauth2-token-url": &c.oauth2.TokenURL, "oauth2-client-id": &c.oauth2.ClientID,
+		"oauth2-client-secret-file": &c.oauth2SecretFile,
+		"oauth2-audience":           &c.oauth2.Audience, "oauth2-auth": &c.oauth2.Auth} {
 		f.StringVar(to, flag, *to, registry.FlagHelp(flag))
 	}
 }
@@ -100,8 +102,8 @@ func (c *credentialSettings) readClient() (err error) {
 }
 
 // removable are what --remove takes, and the settings that they are.
-var removable = map[string]string{"headers": "headers", "authorization": "authorization", "client-cert": "client_certificate",
-	"ca": "ca", "oauth2": "oauth2", "egress-proxy": "egress_proxy"}
+var removable = map[string]string{"headers": "headers", "authorization": "authorization",
+	"client-cert": "client_certificate", "ca": "ca", "oauth2": "oauth2", "egress-proxy": "egress_proxy"}
 
 func (c *credentialSettings) readRemove() error {
 	for _, name := range c.remove {

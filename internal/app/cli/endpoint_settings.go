@@ -174,7 +174,9 @@ func settingText(of any) string {
 			return v.String()
 		}
 	case *int:
-		return strconv.Itoa(*v)
+		if *v > 0 {
+			return strconv.Itoa(*v)
+		}
 	case *float64:
 		if *v > 0 {
 			return strconv.FormatFloat(*v, 'g', -1, 64)

@@ -38,7 +38,8 @@ the one that names the type most closely wins, for each setting by itself.`,
 	f.bind(c.Flags())
 	c.Flags().StringVar(&tenant, "tenant", control.DefaultTenant, "owner of the events")
 	c.Flags().DurationVar(&deliverWithin, "deliver-within", 0, "deadline for events that bring none")
-	c.Flags().StringVar(&schedule, "policy", "", "schedule of attempts where the endpoint has none: standard, urgent, a JSON object, or @FILE")
+	c.Flags().StringVar(&schedule, "policy", "",
+		"schedule of attempts where the endpoint has none: standard, urgent, a JSON object, or @FILE")
 	c.Flags().StringVar(&description, "description", "", "for people")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		policy, err := readPolicy(schedule)
@@ -54,7 +55,8 @@ the one that names the type most closely wins, for each setting by itself.`,
 		if deliverWithin == 0 && policy == nil {
 			return process.Usagef("nothing to set; name --deliver-within or --policy, or delete the event type with: waybill event-type delete '%s'", args[0])
 		}
-		spec := control.EventTypeSpec{Description: description, DeliverWithin: control.Duration(deliverWithin), Policy: policy}
+		spec := control.EventTypeSpec{Description: description, Policy: policy,
+			DeliverWithin: control.Duration(deliverWithin)}
 		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.EventType, error) {
 			return ctl.SetEventType(ctx, tenant, args[0], spec, actorOr(f.actor), f.reason)
 		}, printEventType)

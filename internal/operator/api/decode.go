@@ -35,7 +35,8 @@ func decode(w http.ResponseWriter, r *http.Request, into any, optional bool) err
 
 // decodeChange is decode without the fixed fields. It returns the names of those
 // that were given, of the nullable ones also when null, which leaves them alone.
-func decodeChange(w http.ResponseWriter, r *http.Request, into any, fixed, nullable []string) (given []string, err error) {
+func decodeChange(w http.ResponseWriter, r *http.Request, into any,
+	fixed, nullable []string) (given []string, err error) {
 	fields := fieldsOf(into)
 	for _, name := range fixed {
 		delete(fields, name)

@@ -79,7 +79,8 @@ func (a *API) updateEndpoint(w http.ResponseWriter, r *http.Request) (int, any, 
 		return 0, nil, err
 	}
 	named = slices.DeleteFunc(named, func(name string) bool { return name == "reason" })
-	e, err := a.c.UpdateEndpoint(r.Context(), r.PathValue("id"), control.Patch(change.EndpointSpec, named...), actor(r), change.Reason)
+	patch := control.Patch(change.EndpointSpec, named...)
+	e, err := a.c.UpdateEndpoint(r.Context(), r.PathValue("id"), patch, actor(r), change.Reason)
 	return http.StatusOK, e, err
 }
 

@@ -12,7 +12,8 @@ import (
 // A setting that a struct does not have would be lost without a word.
 func TestEverySettingIsInEveryStruct(t *testing.T) {
 	for _, s := range registry.Settings() {
-		for what, known := range map[string]map[string][]int{"EndpointSpec": inSpec, "Endpoint": inShown, "registry.Endpoint": inRegistry} {
+		for what, known := range map[string]map[string][]int{"EndpointSpec": inSpec, "Endpoint": inShown,
+			"registry.Endpoint": inRegistry} {
 			if known[s.Name] == nil {
 				t.Errorf("%s has no %s", what, s.Name)
 			}
@@ -26,8 +27,9 @@ func TestEverySettingIsInEveryStruct(t *testing.T) {
 
 func TestCopySettingsTakesEachFromTheSpecToWhatIsShown(t *testing.T) {
 	policy, never := retry.Urgent(), Duration(0)
-	spec := EndpointSpec{URL: "https://a.example.com", Types: []string{"a"}, Description: "d", Scheme: "t,v1", SignatureHeader: "X-Sig",
-		Timeout: Duration(time.Second), MaxInFlight: 3, Policy: &policy, DeliverWithin: Duration(time.Minute), DisableAfter: &never,
+	spec := EndpointSpec{URL: "https://a.example.com", Types: []string{"a"}, Description: "d",
+		Scheme: "t,v1", SignatureHeader: "X-Sig", Timeout: Duration(time.Second), MaxInFlight: 3, Policy: &policy,
+		DeliverWithin: Duration(time.Minute), DisableAfter: &never,
 		EgressProxy: "http://p:1", Policies: []registry.PolicyRule{{Types: []string{"b"}}}, Ordering: registry.FIFO,
 		SharedSettings: registry.SharedSettings{MaxPerSecond: 2.5}}
 	e := registry.Endpoint{DisableAfter: registry.DefaultDisableAfter}
@@ -61,7 +63,8 @@ func TestDefaultSpec(t *testing.T) {
 
 func TestAPatchAltersWhatItNamesAlone(t *testing.T) {
 	e := registry.Endpoint{URL: "https://a.example.com", Timeout: time.Second, CA: "pem"}
-	Patch(EndpointSpec{URL: "https://b.example.com", Timeout: Duration(time.Hour), MaxInFlight: 7}, "timeout", "ca").apply(&e)
+	spec := EndpointSpec{URL: "https://b.example.com", Timeout: Duration(time.Hour), MaxInFlight: 7}
+	Patch(spec, "timeout", "ca").apply(&e)
 	if e.URL != "https://a.example.com" || e.Timeout != time.Hour || e.MaxInFlight != 0 || e.CA != "" {
 		t.Errorf("%+v", e)
 	}
