@@ -94,8 +94,7 @@ type Endpoint struct {
 	// Policies are schedules for some event types only; the first rule that
 	// matches wins, and goes before Policy.
 	Policies []PolicyRule `json:"policies,omitempty"`
-	// MaxPerSecond limits the requests of all dispatchers together. 0: no limit.
-	MaxPerSecond float64 `json:"max_per_second,omitempty"`
+	SharedSettings
 	// Ordering is "" or FIFO: one delivery at a time, in the order of EVENTS. It
 	// never changes.
 	Ordering Ordering `json:"ordering,omitempty"`
@@ -164,30 +163,6 @@ func (e *Endpoint) KeyIDs(at time.Time) []string {
 	return ids
 }
 
-// Validate says which field is wrong, the first one only. Whether the URL may
-// be called is for package egress to say.
-func (e Endpoint) Validate() error {
-	if err := envelope.ValidateTenant(e.Tenant); err != nil {
-		return err
-	}
-	if e.URL == "" || len(e.URL) > maxURL {
-		return fmt.Errorf("url: want 1 to %d characters, got %d", maxURL, len(e.URL))
-	}
-	if len(e.Types) == 0 || len(e.Types) > subscription.MaxPatterns {
-		return fmt.Errorf("types: want 1 to %d patterns, got %d; use > for every type", subscription.MaxPatterns,
-			len(e.Types))
-	}
-	for _, p := range e.Types {
-		if err := subscription.Validate(p); err != nil {
-			return err
-		}
-	}
-	if len(e.Description) > maxDescription {
-		return fmt.Errorf("description: at most %d characters", maxDescription)
-	}
-	return errors.Join(e.validateSigning(), e.validateDelivery(), e.validateCredentials())
-}
-
 func (e Endpoint) validateSigning() error {
 	switch e.Scheme {
 	case envelope.SchemeHMAC, envelope.SchemeEd25519:
@@ -214,34 +189,6 @@ func (e Endpoint) validateSigning() error {
 		}
 	}
 	return nil
-}
-
-func (e Endpoint) validateDelivery() error {
-	if e.Timeout < time.Millisecond || e.Timeout > MaxTimeout {
-		return fmt.Errorf("timeout: %s; want 1ms to %s", e.Timeout, MaxTimeout)
-	}
-	if e.MaxInFlight < 1 || e.MaxInFlight > MaxMaxInFlight {
-		return fmt.Errorf("max_in_flight: %d; want 1 to %d", e.MaxInFlight, MaxMaxInFlight)
-	}
-	if e.DeliverWithin < 0 {
-		return fmt.Errorf("deliver_within: %s is in the past", e.DeliverWithin)
-	}
-	if e.DisableAfter != 0 && (e.DisableAfter < minDisableAfter || e.DisableAfter > maxDisableAfter) {
-		return fmt.Errorf("disable_after: %s; want %s to %s, or 0s for never", e.DisableAfter, minDisableAfter,
-			maxDisableAfter)
-	}
-	if e.Policy != nil {
-		if err := e.Policy.Validate(); err != nil {
-			return err
-		}
-	}
-	if r := e.MaxPerSecond; r != 0 && !(r >= MinMaxPerSecond && r <= MaxMaxPerSecond) {
-		return fmt.Errorf("max_per_second: %v; want %v to %v, or 0 for no limit", r, MinMaxPerSecond, MaxMaxPerSecond)
-	}
-	if e.Ordering != "" && e.Ordering != FIFO {
-		return fmt.Errorf("ordering: %q; want %q, or leave it out for none", e.Ordering, FIFO)
-	}
-	return validatePolicies(e.Policies)
 }
 
 // Subscribes says whether the endpoint is owed events of a type.

@@ -1,8 +1,6 @@
 package registry
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"reflect"
 	"strconv"
@@ -16,13 +14,14 @@ import (
 // Settings are what goes on record of a revision besides what has a field of
 // its own: enough to tell how its requests were made, and nothing secret.
 func (e *Endpoint) Settings() map[string]string {
-	s := map[string]string{"timeout": e.Timeout.String(), "max_in_flight": strconv.Itoa(e.MaxInFlight),
-		"disable_after": e.DisableAfter.String()}
-	if e.DeliverWithin > 0 {
-		s["deliver_within"] = e.DeliverWithin.String()
-	}
-	if e.Policy != nil {
-		s["policy"] = schedule(*e.Policy)
+	s := map[string]string{}
+	for _, setting := range settings {
+		if setting.record == nil {
+			continue
+		}
+		if v := setting.record(e); v != "" {
+			s[setting.Name] = v
+		}
 	}
 	var names []string
 	for _, h := range e.Headers {
@@ -37,24 +36,11 @@ func (e *Endpoint) Settings() map[string]string {
 	if c := e.ClientCertificate; c != nil {
 		s["client_certificate"], s["client_certificate_until"] = c.Fingerprint, c.NotAfter.UTC().Format(time.RFC3339)
 	}
-	if e.CA != "" {
-		sum := sha256.Sum256([]byte(e.CA))
-		s["ca"] = hex.EncodeToString(sum[:]) // of the PEM as it was given
-	}
 	if e.OAuth2 != nil {
 		s["oauth2_token_url"], s["oauth2_client_id"] = record.SafeURL(e.OAuth2.TokenURL), e.OAuth2.ClientID
 	}
-	if e.EgressProxy != "" {
-		s["egress_proxy"] = e.EgressProxy
-	}
 	for i, r := range e.Policies {
 		s["policy_for_"+strconv.Itoa(i+1)] = strings.Join(r.Types, ", ") + ": " + schedule(r.Policy)
-	}
-	if e.MaxPerSecond > 0 {
-		s["max_per_second"] = strconv.FormatFloat(e.MaxPerSecond, 'g', -1, 64)
-	}
-	if e.Ordering != "" {
-		s["ordering"] = string(e.Ordering)
 	}
 	if keys := e.SealedUnder(); len(keys) > 0 {
 		s["sealed_under"] = strings.Join(keys, ", ")

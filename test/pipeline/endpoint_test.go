@@ -101,9 +101,10 @@ func TestAChangeOfCredentialsTakesEffectAtTheNextAttemptInEveryDispatcher(t *tes
 		b.publish("default", fmt.Sprint("evt-", i), "order.paid", `1`)
 	}
 	m.wait(t, 2*events)
-	_, err = ctl.UpdateEndpoint(t.Context(), made.Endpoint.ID,
-		control.EndpointPatch{Headers: &map[string]string{"X-Tenant-Key": "key-of-the-second"},
-			ClientCertificate: &control.ClientCertificateSpec{Certificate: second.Cert, Key: second.Key}}, "bob", "yearly")
+	_, err = ctl.UpdateEndpoint(t.Context(), made.Endpoint.ID, control.Patch(control.EndpointSpec{
+		Headers:           map[string]string{"X-Tenant-Key": "key-of-the-second"},
+		ClientCertificate: &control.ClientCertificateSpec{Certificate: second.Cert, Key: second.Key},
+	}, "headers", "client_certificate"), "bob", "yearly")
 	must(t, err)
 	by := map[string]bool{}
 	b.ledger.WaitFor(t, 2*events, func(r record.Record) bool {

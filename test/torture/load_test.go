@@ -231,7 +231,8 @@ func (l *load) operate(ctx context.Context, seed uint64, toggled, moved *receive
 			}
 		case 1:
 			url := fmt.Sprintf("%s/%d?secret=%d", moved.url(), n, n)
-			_, err = l.s.control.UpdateEndpoint(once, moved.endpoint, control.EndpointPatch{URL: &url}, "torture", "moved")
+			patch := control.Patch(control.EndpointSpec{URL: url}, "url")
+			_, err = l.s.control.UpdateEndpoint(once, moved.endpoint, patch, "torture", "moved")
 		default:
 			err = l.replay(once, r)
 		}

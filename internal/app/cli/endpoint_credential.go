@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -16,48 +15,31 @@ import (
 
 // credentialSettings are the flags of what requests carry and connections use.
 type credentialSettings struct {
-	headers                []string
-	authorizationFile      string
-	clientCert, clientKey  string
-	ca                     string
-	oauth2                 control.OAuth2Spec
-	oauth2SecretFile       string
-	egressProxy            string
-	disableAfter           time.Duration
-	remove                 []string
-	readHeaders            map[string]string
-	readAuthorization      *control.AuthorizationSpec
-	readCertificate        *control.ClientCertificateSpec
-	readCA                 string
-	readOAuth2             *control.OAuth2Spec
-	removeCA, removeProxy  bool
-	removeAuth, removeCert bool
-	removeOAuth2           bool
-	removeHeaders          bool
+	headers               []string
+	authorizationFile     string
+	clientCert, clientKey string
+	ca                    string
+	oauth2                control.OAuth2Spec
+	oauth2SecretFile      string
+	remove                []string
+	readHeaders           map[string]string
+	readAuthorization     *control.AuthorizationSpec
+	readCertificate       *control.ClientCertificateSpec
+	readCA                string
+	readOAuth2            *control.OAuth2Spec
 }
 
 func (c *credentialSettings) bind(f *pflag.FlagSet) {
-	f.StringArrayVar(&c.headers, "header", nil, "header that requests carry, 'Name: value' or 'Name: @FILE'; "+
-		"repeatable; the value is kept encrypted and never shown")
-	f.StringVar(&c.authorizationFile, "authorization-file", "",
-		"file with the value of the Authorization header, such as: Bearer abc")
-	f.StringVar(&c.clientCert, "client-cert", "",
-		"PEM file with the client certificate that connections present (mTLS), the leaf first")
-	f.StringVar(&c.clientKey, "client-key", "", "PEM file with the private key of --client-cert, unencrypted")
-	f.StringVar(&c.ca, "ca", "", "PEM file with issuers of the receiver's certificate, trusted besides the system's")
-	f.StringVar(&c.oauth2.TokenURL, "oauth2-token-url", "", "token endpoint of OAuth 2.0 client credentials, https://")
-	f.StringVar(&c.oauth2.ClientID, "oauth2-client-id", "", "client id for --oauth2-token-url")
-	f.StringVar(&c.oauth2SecretFile, "oauth2-client-secret-file", "", "file with the client secret for --oauth2-token-url")
-	f.StringSliceVar(&c.oauth2.Scopes, "oauth2-scopes", nil, "scopes to ask for, comma-separated")
-	f.StringVar(&c.oauth2.Audience, "oauth2-audience", "", "audience to ask for, where the token endpoint wants one")
-	f.StringVar(&c.oauth2.Auth, "oauth2-auth", registry.AuthBasic,
-		"how the client names itself: basic (a header) or post (in the body)")
-	f.StringVar(&c.egressProxy, "egress-proxy", "",
-		"HTTP proxy for this endpoint instead of the dispatchers', http[s]://host:port")
-	// WAYBILL_EGRESS_PROXY is the dispatchers', with a password perhaps.
-	process.SetEnv(f, "egress-proxy", "WAYBILL_ENDPOINT_EGRESS_PROXY")
-	f.DurationVar(&c.disableAfter, "disable-after", registry.DefaultDisableAfter,
-		"disable the endpoint when no attempt succeeded for so long; 0s for never")
+	f.StringArrayVar(&c.headers, "header", nil, registry.FlagHelp("header"))
+	f.StringSliceVar(&c.oauth2.Scopes, "oauth2-scopes", nil, registry.FlagHelp("oauth2-scopes"))
+	c.oauth2.Auth = registry.AuthBasic
+	for flag, to := range map[string]*string{
+		"authorization-file": &c.authorizationFile, "client-cert": &c.clientCert, "client-key": &c.clientKey, "ca": &c.ca,
+		"oauth2-token-url": &c.oauth2.TokenURL, "oauth2-client-id": &c.oauth2.ClientID,
+		"oauth2-client-secret-file": &c.oauth2SecretFile,
+		"oauth2-audience":           &c.oauth2.Audience, "oauth2-auth": &c.oauth2.Auth} {
+		f.StringVar(to, flag, *to, registry.FlagHelp(flag))
+	}
 }
 
 // bindRemove is for update.
@@ -96,9 +78,6 @@ func (c *credentialSettings) read() error {
 			return err
 		}
 	}
-	if c.disableAfter < 0 {
-		return process.Usagef("--disable-after %s: want 0s or more", c.disableAfter)
-	}
 	if err := c.readClient(); err != nil {
 		return err
 	}
@@ -125,18 +104,28 @@ func (c *credentialSettings) readClient() (err error) {
 	return nil
 }
 
+// removable are what --remove takes, and the settings that they are.
+var removable = map[string]string{"headers": "headers", "authorization": "authorization",
+	"client-cert": "client_certificate", "ca": "ca", "oauth2": "oauth2", "egress-proxy": "egress_proxy"}
+
 func (c *credentialSettings) readRemove() error {
-	for name, flag := range map[string]*bool{"headers": &c.removeHeaders, "authorization": &c.removeAuth,
-		"client-cert": &c.removeCert,
-		"ca":          &c.removeCA, "oauth2": &c.removeOAuth2, "egress-proxy": &c.removeProxy} {
-		*flag = slices.Contains(c.remove, name)
-	}
 	for _, name := range c.remove {
-		if !slices.Contains([]string{"headers", "authorization", "client-cert", "ca", "oauth2", "egress-proxy"}, name) {
+		if removable[name] == "" {
 			return process.Usagef("--remove %q: want headers, authorization, client-cert, ca, oauth2 or egress-proxy", name)
 		}
 	}
 	return nil
+}
+
+func (c *credentialSettings) removes(setting string) bool {
+	return slices.ContainsFunc(c.remove, func(name string) bool { return removable[name] == setting })
+}
+
+// names says whether the flags set or remove a setting.
+func (c *credentialSettings) names(setting string) bool {
+	given := map[string]bool{"headers": len(c.headers) > 0, "authorization": c.readAuthorization != nil,
+		"client_certificate": c.readCertificate != nil, "ca": c.readCA != "", "oauth2": c.readOAuth2 != nil}
+	return given[setting] || c.removes(setting)
 }
 
 // readHeaders never quotes a value in its errors.
@@ -174,50 +163,38 @@ func readFile(flag, path string) (string, error) {
 	return text, nil
 }
 
+// addTo sets what was read; what is removed goes before what is given.
 func (c *credentialSettings) addTo(spec *control.EndpointSpec) {
 	spec.Headers, spec.Authorization, spec.ClientCertificate = c.readHeaders, c.readAuthorization, c.readCertificate
-	spec.CA, spec.OAuth2, spec.EgressProxy = c.readCA, c.readOAuth2, c.egressProxy
-	spec.DisableAfter = (*control.Duration)(&c.disableAfter)
-}
-
-func (c *credentialSettings) addToPatch(f *pflag.FlagSet, p *control.EndpointPatch) {
-	none := ""
-	if f.Changed("header") || c.removeHeaders {
-		p.Headers = &c.readHeaders
+	spec.OAuth2 = c.readOAuth2
+	if !c.removes("ca") {
+		spec.CA = c.readCA
 	}
-	p.Authorization, p.ClearAuthorization = c.readAuthorization, c.removeAuth
-	p.ClientCertificate, p.ClearClientCertificate = c.readCertificate, c.removeCert
-	p.OAuth2, p.ClearOAuth2 = c.readOAuth2, c.removeOAuth2
-	if c.removeCA {
-		p.CA = &none
-	} else if c.readCA != "" {
-		p.CA = &c.readCA
-	}
-	if c.removeProxy {
-		p.EgressProxy = &none
-	} else if f.Changed("egress-proxy") {
-		p.EgressProxy = &c.egressProxy
-	}
-	if f.Changed("disable-after") {
-		p.DisableAfter = (*control.Duration)(&c.disableAfter)
+	if c.removes("egress_proxy") {
+		spec.EgressProxy = ""
 	}
 }
 
-// addCredentials shows what an endpoint has of it, without what is secret.
-func addCredentials(f *fields, e control.Endpoint) {
-	f.add("headers", strings.Join(e.Headers, ", "))
-	f.add("authorization", e.Authorization)
+func addClientCertificate(f *fields, e control.Endpoint) {
 	if c := e.ClientCertificate; c != nil {
 		f.add("client cert", certificateText(c.Certificate))
 	}
+}
+
+func addCA(f *fields, e control.Endpoint) {
 	for _, c := range e.CA {
 		f.add("ca", certificateText(c))
 	}
+}
+
+func addOAuth2(f *fields, e control.Endpoint) {
 	if o := e.OAuth2; o != nil {
 		f.add("oauth2", fmt.Sprintf("client %s at %s", o.ClientID, o.TokenURL))
 		f.add("oauth2 scopes", strings.Join(o.Scopes, " "))
 	}
-	f.add("proxy", e.EgressProxy)
+}
+
+func addDisableAfter(f *fields, e control.Endpoint) {
 	if e.DisableAfter > 0 {
 		f.add("disable after", e.DisableAfter.String()+" without success")
 	} else {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -73,22 +72,7 @@ func printEndpoint(s stdio, out format, e control.Endpoint) error {
 	var f fields
 	f.add("endpoint", e.ID)
 	f.add("tenant", e.Tenant)
-	f.add("url", e.URL)
-	f.add("types", typesText(e.Types))
-	f.add("description", e.Description)
-	f.add("state", spaced(string(e.State), e.StateReason))
-	f.add("signing", spaced(string(e.Scheme), e.SignatureHeader))
-	for _, k := range e.Keys {
-		f.add("key", keyText(k))
-	}
-	f.add("timeout", e.Timeout.String())
-	f.add("max in flight", strconv.Itoa(e.MaxInFlight))
-	f.add("policy", policyText(e))
-	f.addRules(e)
-	if e.DeliverWithin > 0 {
-		f.add("deliver within", e.DeliverWithin.String())
-	}
-	addCredentials(&f, e)
+	f.addSettings(e)
 	f.add("revision", fmt.Sprintf("%d, %s by %s at %s", e.Revision, e.Change, e.UpdatedBy, moment(e.UpdatedAt)))
 	f.add("reason", e.Reason)
 	for _, w := range e.Warnings {

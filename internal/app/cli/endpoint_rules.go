@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -15,19 +14,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/registry"
 )
 
-// endpointRules are the flags that say how an endpoint's deliveries are spread
-// over time; create and update share them.
+// endpointRules are the policies for some event types only.
 type endpointRules struct {
-	policyFor    []string
-	policies     []registry.PolicyRule // what policyFor means
-	maxPerSecond float64
+	policyFor []string
+	policies  []registry.PolicyRule // what policyFor means
 }
 
 func (e *endpointRules) bind(f *pflag.FlagSet) {
-	f.StringArrayVar(&e.policyFor, "policy-for", nil, "policy for some event types only, TYPES=POLICY as in "+
-		"'lab_result.*=urgent'; repeatable, the first that matches wins; '' removes all")
-	f.Float64Var(&e.maxPerSecond, "max-per-second", 0,
-		"requests a second of all dispatchers together, such as 0.5; 0 for no limit")
+	f.StringArrayVar(&e.policyFor, "policy-for", nil, registry.FlagHelp("policy-for"))
 }
 
 func (e *endpointRules) check() error {
@@ -41,10 +35,6 @@ func (e *endpointRules) check() error {
 			return process.Usagef("--policy-for: %w", err)
 		}
 		e.policies = append(e.policies, rule)
-	}
-	if r := e.maxPerSecond; r != 0 && !(r >= registry.MinMaxPerSecond && r <= registry.MaxMaxPerSecond) {
-		return process.Usagef("--max-per-second %v: want %v to %v, or 0 for no limit", r, registry.MinMaxPerSecond,
-			registry.MaxMaxPerSecond)
 	}
 	return nil
 }
@@ -68,30 +58,12 @@ func parsePolicyRule(text string) (registry.PolicyRule, error) {
 	return rule, err
 }
 
-func (e *endpointRules) spec(s *control.EndpointSpec) {
-	s.Policies, s.MaxPerSecond = e.policies, e.maxPerSecond
-}
-
-func (e *endpointRules) patch(f *pflag.FlagSet, p *control.EndpointPatch) {
-	if f.Changed("policy-for") {
-		p.Policies = &e.policies
-	}
-	if f.Changed("max-per-second") {
-		p.MaxPerSecond = &e.maxPerSecond
-	}
-}
-
-// addRules shows what differs from the default.
-func (f *fields) addRules(e control.Endpoint) {
+func addRules(f *fields, e control.Endpoint) {
 	for _, r := range e.Policies {
 		name := r.Policy.Name
 		if b, err := json.Marshal(r.Policy); err == nil && name == "" {
 			name = string(b)
 		}
 		f.add("policy for", typesText(r.Types)+": "+name)
-	}
-	f.add("ordering", string(e.Ordering))
-	if e.MaxPerSecond > 0 {
-		f.add("max per second", strconv.FormatFloat(e.MaxPerSecond, 'g', -1, 64))
 	}
 }

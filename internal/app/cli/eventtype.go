@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +23,8 @@ func eventTypeCommand(s stdio) *cobra.Command {
 
 func eventTypeSet(s stdio) *cobra.Command {
 	var f changeFlags
-	var set endpointSettings
+	var deliverWithin time.Duration
+	var description, schedule string
 	var tenant string
 	c := &cobra.Command{
 		Use: "set TYPE_PATTERN", Short: "Set the deadline and policy of event types",
@@ -36,27 +38,27 @@ the one that names the type most closely wins, for each setting by itself.`,
 	}
 	f.bind(c.Flags())
 	c.Flags().StringVar(&tenant, "tenant", control.DefaultTenant, "owner of the events")
-	c.Flags().DurationVar(&set.deliverWithin, "deliver-within", 0, "deadline for events that bring none")
-	c.Flags().StringVar(&set.policy, "policy", "", "schedule of attempts where the endpoint has none: standard, "+
-		"urgent, a JSON object, or @FILE")
-	c.Flags().StringVar(&set.description, "description", "", "for people")
+	c.Flags().DurationVar(&deliverWithin, "deliver-within", 0, "deadline for events that bring none")
+	c.Flags().StringVar(&schedule, "policy", "",
+		"schedule of attempts where the endpoint has none: standard, urgent, a JSON object, or @FILE")
+	c.Flags().StringVar(&description, "description", "", "for people")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		policy, err := set.readPolicy()
+		policy, err := readPolicy(schedule)
 		if err == nil {
 			err = firstError(checkPattern(args[0]), checkTenant(tenant))
 		}
 		if err != nil {
 			return err
 		}
-		if set.deliverWithin < 0 {
-			return process.Usagef("--deliver-within %s: want more than 0s", set.deliverWithin)
+		if deliverWithin < 0 {
+			return process.Usagef("--deliver-within %s: want more than 0s", deliverWithin)
 		}
-		if set.deliverWithin == 0 && policy == nil {
+		if deliverWithin == 0 && policy == nil {
 			return process.Usagef("nothing to set; name --deliver-within or --policy, or delete the event type with: waybill "+
 				"event-type delete '%s'", args[0])
 		}
-		spec := control.EventTypeSpec{Description: set.description, DeliverWithin: control.Duration(set.deliverWithin),
-			Policy: policy}
+		spec := control.EventTypeSpec{Description: description, Policy: policy,
+			DeliverWithin: control.Duration(deliverWithin)}
 		return answer(c, s, &f.askFlags, func(ctx context.Context, ctl *control.Control) (control.EventType, error) {
 			return ctl.SetEventType(ctx, tenant, args[0], spec, actorOr(f.actor), f.reason)
 		}, printEventType)

@@ -26,11 +26,32 @@ const (
 )
 
 // decode reads a JSON object into a struct, strictly: a field that the struct
-// does not have, in exactly that spelling, is refused, and so is one given
-// twice. null is refused but for the nullable fields, which it leaves alone; it
-// returns those that were null. No body at all stands for {} where optional.
-func decode(w http.ResponseWriter, r *http.Request, into any, optional bool, nullable ...string) (nulls []string,
-	err error) {
+// does not have, in exactly that spelling, is refused, and so are null and one
+// given twice. No body at all stands for {} where optional.
+func decode(w http.ResponseWriter, r *http.Request, into any, optional bool) error {
+	_, err := decodeFields(w, r, fieldsOf(into), optional, nil)
+	return err
+}
+
+// decodeChange is decode without the fixed fields. It returns the names of those
+// that were given, of the nullable ones also when null, which leaves them alone.
+func decodeChange(w http.ResponseWriter, r *http.Request, into any,
+	fixed, nullable []string) (given []string, err error) {
+	fields := fieldsOf(into)
+	for _, name := range fixed {
+		delete(fields, name)
+	}
+	return decodeFields(w, r, fields, false, nullable)
+}
+
+func fieldsOf(into any) map[string]reflect.Value {
+	fields := map[string]reflect.Value{}
+	collect(reflect.ValueOf(into).Elem(), fields)
+	return fields
+}
+
+func decodeFields(w http.ResponseWriter, r *http.Request, fields map[string]reflect.Value, optional bool,
+	nullable []string) (names []string, err error) {
 	body, err := readBody(w, r)
 	if err != nil {
 		return nil, err
@@ -47,8 +68,6 @@ func decode(w http.ResponseWriter, r *http.Request, into any, optional bool, nul
 	if err != nil {
 		return nil, err
 	}
-	fields := map[string]reflect.Value{}
-	collect(reflect.ValueOf(into).Elem(), fields)
 	for _, m := range given {
 		target, ok := fields[m.name]
 		if !ok {
@@ -59,14 +78,15 @@ func decode(w http.ResponseWriter, r *http.Request, into any, optional bool, nul
 			if !slices.Contains(nullable, m.name) {
 				return nil, problem.New(http.StatusUnprocessableEntity, "invalid", m.name+": null; leave it out instead").Of(m.name)
 			}
-			nulls = append(nulls, m.name)
+			names = append(names, m.name)
 			continue
 		}
 		if err := json.Unmarshal(m.value, target.Addr().Interface()); err != nil {
 			return nil, problem.New(http.StatusUnprocessableEntity, "invalid", m.name+": "+explain(err)).Of(m.name)
 		}
+		names = append(names, m.name)
 	}
-	return nulls, nil
+	return names, nil
 }
 
 func explain(err error) string {

@@ -68,22 +68,20 @@ func (a *API) getEndpoint(_ http.ResponseWriter, r *http.Request) (int, any, err
 
 func (a *API) updateEndpoint(w http.ResponseWriter, r *http.Request) (int, any, error) {
 	var change struct {
-		control.EndpointPatch
+		control.EndpointSpec
 		Reason string `json:"reason"`
 	}
 	q := parameters(r)
 	if err := q.failed(); err != nil {
 		return 0, nil, err
 	}
-	nulls, err := decode(w, r, &change, false, "policy", "authorization", "client_certificate", "oauth2")
+	named, err := decodeChange(w, r, &change, control.FixedSettings, control.NullableSettings)
 	if err != nil {
 		return 0, nil, err
 	}
-	change.ClearPolicy = slices.Contains(nulls, "policy")
-	change.ClearAuthorization = slices.Contains(nulls, "authorization")
-	change.ClearClientCertificate = slices.Contains(nulls, "client_certificate")
-	change.ClearOAuth2 = slices.Contains(nulls, "oauth2")
-	e, err := a.c.UpdateEndpoint(r.Context(), r.PathValue("id"), change.EndpointPatch, actor(r), change.Reason)
+	named = slices.DeleteFunc(named, func(name string) bool { return name == "reason" })
+	patch := control.Patch(change.EndpointSpec, named...)
+	e, err := a.c.UpdateEndpoint(r.Context(), r.PathValue("id"), patch, actor(r), change.Reason)
 	return http.StatusOK, e, err
 }
 
@@ -160,6 +158,5 @@ func object(w http.ResponseWriter, r *http.Request, into any, optional bool) err
 	if err := q.failed(); err != nil {
 		return err
 	}
-	_, err := decode(w, r, into, optional)
-	return err
+	return decode(w, r, into, optional)
 }

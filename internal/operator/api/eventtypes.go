@@ -33,7 +33,7 @@ func (a *API) setEventType(w http.ResponseWriter, r *http.Request) (int, any, er
 	if err := q.failed(); err != nil {
 		return 0, nil, err
 	}
-	if _, err := decode(w, r, &change, false); err != nil {
+	if err := decode(w, r, &change, false); err != nil {
 		return 0, nil, err
 	}
 	e, err := a.c.SetEventType(r.Context(), q.text("tenant"), r.PathValue("pattern"), change.EventTypeSpec, actor(r),

@@ -114,7 +114,20 @@ func (s EndpointSpec) credentials() credentials {
 }
 
 func (p EndpointPatch) credentials() credentials {
-	return credentials{p.Headers, p.Authorization, p.ClientCertificate, p.OAuth2}
+	var c credentials
+	if p.names("headers") {
+		c.headers = &p.Headers
+	}
+	if p.names("authorization") {
+		c.authorization = p.Authorization
+	}
+	if p.names("client_certificate") {
+		c.clientCertificate = p.ClientCertificate
+	}
+	if p.names("oauth2") {
+		c.oauth2 = p.OAuth2
+	}
+	return c
 }
 
 func (c credentials) seals() bool {
@@ -227,13 +240,13 @@ func (a AuthorizationSpec) value() (string, error) {
 // the endpoint to another destination: whoever may change where an endpoint
 // goes would be sent secrets that nobody can be shown.
 func (p EndpointPatch) follow(e *registry.Endpoint, before string) error {
-	if p.ClearAuthorization {
+	if p.names("authorization") && p.Authorization == nil {
 		e.Authorization = nil
 	}
-	if p.ClearClientCertificate {
+	if p.names("client_certificate") && p.ClientCertificate == nil {
 		e.ClientCertificate = nil
 	}
-	if p.ClearOAuth2 {
+	if p.names("oauth2") && p.OAuth2 == nil {
 		e.OAuth2 = nil
 	}
 	now := e.Destination()
@@ -242,7 +255,7 @@ func (p EndpointPatch) follow(e *registry.Endpoint, before string) error {
 	}
 	kept := ""
 	switch {
-	case len(e.Headers) > 0 && p.Headers == nil:
+	case len(e.Headers) > 0 && !p.names("headers"):
 		kept = "headers"
 	case e.Authorization != nil && p.Authorization == nil:
 		kept = "authorization"
@@ -252,9 +265,9 @@ func (p EndpointPatch) follow(e *registry.Endpoint, before string) error {
 		return nil
 	}
 	field := "url"
-	if p.URL == nil && p.CA != nil {
+	if !p.names("url") && p.names("ca") {
 		field = "ca"
-	} else if p.URL == nil {
+	} else if !p.names("url") {
 		field = "egress_proxy"
 	}
 	return invalid(field, "takes the endpoint's %s to another destination: they were given for %s, this is %s; give %s "+

@@ -175,8 +175,8 @@ func TestNoSecretIsStoredInTheClearOrShown(t *testing.T) {
 	ca := testkit.NewCA(t, "ours")
 	client := ca.Client("good", s.now.Add(40*24*time.Hour))
 	made := s.endpoint(everything(ca, client))
-	if _, err := s.UpdateEndpoint(s.ctx, made.Endpoint.ID, control.EndpointPatch{ClearOAuth2: true,
-		Authorization: &control.AuthorizationSpec{Bearer: topSecret}}, actor, ""); err != nil {
+	bearer := patchOf(given{Authorization: &control.AuthorizationSpec{Bearer: topSecret}}, "oauth2", "authorization")
+	if _, err := s.UpdateEndpoint(s.ctx, made.Endpoint.ID, bearer, actor, ""); err != nil {
 		t.Fatal(err)
 	}
 	rotated, err := s.RotateSecret(s.ctx, made.Endpoint.ID, control.Rotation{}, actor)
@@ -245,12 +245,13 @@ func TestCredentialsDoNotFollowAnEndpointToAnotherDestination(t *testing.T) {
 		field string
 		patch control.EndpointPatch
 	}{
-		"another host":          {"url", control.EndpointPatch{URL: ptr("https://evil.example.com/in")}},
-		"another port":          {"url", control.EndpointPatch{URL: ptr("https://hooks.example.com:8443/in")}},
-		"headers given alone":   {"url", control.EndpointPatch{URL: ptr("https://evil.example.com/in"), Headers: &headers}},
-		"OAuth 2.0 given alone": {"url", control.EndpointPatch{URL: ptr("https://evil.example.com/in"), OAuth2: oauth}},
-		"another issuer":        {"ca", control.EndpointPatch{CA: &evil.PEM}},
-		"no issuer":             {"ca", control.EndpointPatch{CA: ptr("")}},
+		"another host": {"url", patchOf(given{URL: "https://evil.example.com/in"}, "url")},
+		"another port": {"url", patchOf(given{URL: "https://hooks.example.com:8443/in"}, "url")},
+		"headers given alone": {"url", patchOf(given{URL: "https://evil.example.com/in", Headers: headers}, "url",
+			"headers")},
+		"OAuth 2.0 given alone": {"url", patchOf(given{URL: "https://evil.example.com/in", OAuth2: oauth}, "url", "oauth2")},
+		"another issuer":        {"ca", patchOf(given{CA: evil.PEM}, "ca")},
+		"no issuer":             {"ca", patchOf(given{CA: ""}, "ca")},
 	} {
 		_, err := s.UpdateEndpoint(s.ctx, id, c.patch, actor, "")
 		if e := failed(t, err, control.CodeInvalid, c.field); !strings.Contains(e.Error(), "https://hooks.example.com:443") {
@@ -258,10 +259,10 @@ func TestCredentialsDoNotFollowAnEndpointToAnotherDestination(t *testing.T) {
 		}
 	}
 	for _, patch := range []control.EndpointPatch{
-		{URL: ptr("https://hooks.example.com/other?x=1")},
-		{EgressProxy: ptr("http://other.example.com:1")}, // it carries TLS, and reads nothing
-		{URL: ptr("https://new.example.com/in"), Headers: &headers, OAuth2: oauth},
-		{URL: ptr("https://hooks.example.com/in"), Headers: &map[string]string{}, ClearOAuth2: true},
+		patchOf(given{URL: "https://hooks.example.com/other?x=1"}, "url"),
+		patchOf(given{EgressProxy: "http://other.example.com:1"}, "egress_proxy"), // it carries TLS, and reads nothing
+		patchOf(given{URL: "https://new.example.com/in", Headers: headers, OAuth2: oauth}, "url", "headers", "oauth2"),
+		patchOf(given{URL: "https://hooks.example.com/in", Headers: map[string]string{}}, "url", "headers", "oauth2"),
 	} {
 		if _, err := s.UpdateEndpoint(s.ctx, id, patch, actor, ""); err != nil {
 			t.Error(err)
@@ -320,14 +321,14 @@ func TestWithoutAKeyWhatSealsSaysSoAndEverythingElseWorks(t *testing.T) {
 	_, create := c.CreateEndpoint(s.ctx, control.EndpointSpec{URL: "https://a.example.com/", Types: []string{">"}}, actor)
 	_, rotate := c.RotateSecret(s.ctx, id, control.Rotation{}, actor)
 	_, reseal := c.Reseal(s.ctx, actor, "")
-	_, header := c.UpdateEndpoint(s.ctx, id, control.EndpointPatch{Headers: &map[string]string{"X": "y"}}, actor, "")
+	_, header := c.UpdateEndpoint(s.ctx, id, patchOf(given{Headers: map[string]string{"X": "y"}}, "headers"), actor, "")
 	for _, err := range []error{create, rotate, reseal, header} {
 		if e := failed(t, err, control.CodeNoKey, ""); !strings.Contains(e.Error(), "--secrets-key-file") {
 			t.Errorf("does not name the flag: %v", e)
 		}
 	}
-	if _, err := c.UpdateEndpoint(s.ctx, id, control.EndpointPatch{Timeout: ptr(control.Duration(time.Second))}, actor,
-		""); err != nil {
+	quicker := patchOf(given{Timeout: control.Duration(time.Second)}, "timeout")
+	if _, err := c.UpdateEndpoint(s.ctx, id, quicker, actor, ""); err != nil {
 		t.Error(err)
 	}
 	if e, err := c.Endpoint(s.ctx, id); err != nil || len(e.Keys) != 1 {

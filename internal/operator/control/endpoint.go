@@ -47,9 +47,9 @@ type Endpoint struct {
 	UpdatedAt time.Time `json:"updated_at"`
 	CreatedAt time.Time `json:"created_at"`
 
-	Policies     []registry.PolicyRule `json:"policies,omitempty"` // for some event types; the first that matches wins
-	MaxPerSecond float64               `json:"max_per_second,omitempty"`
-	Ordering     registry.Ordering     `json:"ordering,omitempty"`
+	Policies []registry.PolicyRule `json:"policies,omitempty"` // for some event types; the first that matches wins
+	registry.SharedSettings
+	Ordering registry.Ordering `json:"ordering,omitempty"`
 }
 
 // Key is a signing key as the record knows it: never the key.
@@ -92,69 +92,15 @@ type EndpointSpec struct {
 	OAuth2            *OAuth2Spec            `json:"oauth2"`
 	EgressProxy       string                 `json:"egress_proxy"`
 
-	Policies     []registry.PolicyRule `json:"policies"`       // Optional: for some event types
-	MaxPerSecond float64               `json:"max_per_second"` // Optional: no limit
-	Ordering     registry.Ordering     `json:"ordering"`       // Optional: none; fifo. Cannot be changed
+	Policies []registry.PolicyRule `json:"policies"` // Optional: for some event types
+	registry.SharedSettings
+	Ordering registry.Ordering `json:"ordering"` // Optional: none; fifo. Cannot be changed
 }
-
-// EndpointPatch changes an endpoint: a nil field stays as it is.
-type EndpointPatch struct {
-	URL             *string          `json:"url"`
-	Types           *[]string        `json:"types"`
-	Description     *string          `json:"description"`
-	Scheme          *envelope.Scheme `json:"scheme"` // between v1 and t,v1 only
-	SignatureHeader *string          `json:"signature_header"`
-	Timeout         *Duration        `json:"timeout"`
-	MaxInFlight     *int             `json:"max_in_flight"`
-	Policy          *retry.Policy    `json:"policy"`
-	ClearPolicy     bool             `json:"-"`              // back to the default
-	DeliverWithin   *Duration        `json:"deliver_within"` // 0s: no deadline
-	DisableAfter    *Duration        `json:"disable_after"`  // 0s: never
-
-	Headers           *map[string]string     `json:"headers"` // all of them; {}: none
-	Authorization     *AuthorizationSpec     `json:"authorization"`
-	ClientCertificate *ClientCertificateSpec `json:"client_certificate"`
-	CA                *string                `json:"ca"` // "": none
-	OAuth2            *OAuth2Spec            `json:"oauth2"`
-	EgressProxy       *string                `json:"egress_proxy"` // "": the dispatchers'
-
-	ClearAuthorization     bool `json:"-"`
-	ClearClientCertificate bool `json:"-"`
-	ClearOAuth2            bool `json:"-"`
-
-	Policies     *[]registry.PolicyRule `json:"policies"`       // []: none
-	MaxPerSecond *float64               `json:"max_per_second"` // 0: no limit
-}
-
-// Empty says that the patch changes nothing.
-func (p EndpointPatch) Empty() bool { return p == EndpointPatch{} }
 
 // EndpointFilter narrows a listing. Zero fields do not.
 type EndpointFilter struct {
 	Tenant  string
 	Deleted bool // list deleted ones too
-}
-
-func (p EndpointPatch) apply(e *registry.Endpoint) {
-	set(p.URL, &e.URL)
-	set(p.Types, &e.Types)
-	set(p.Description, &e.Description)
-	set(p.Scheme, &e.Scheme)
-	set(p.SignatureHeader, &e.SignatureHeader)
-	set((*time.Duration)(p.Timeout), &e.Timeout)
-	set(p.MaxInFlight, &e.MaxInFlight)
-	set((*time.Duration)(p.DeliverWithin), &e.DeliverWithin)
-	set((*time.Duration)(p.DisableAfter), &e.DisableAfter)
-	set(p.CA, &e.CA)
-	set(p.EgressProxy, &e.EgressProxy)
-	set(p.Policies, &e.Policies)
-	set(p.MaxPerSecond, &e.MaxPerSecond)
-	if p.ClearPolicy {
-		e.Policy = nil
-	}
-	if p.Policy != nil {
-		e.Policy = p.Policy
-	}
 }
 
 func set[T any](from, to *T) {
@@ -165,12 +111,10 @@ func set[T any](from, to *T) {
 
 // show leaves out the secrets, and keys that have ended.
 func show(e registry.Endpoint, now time.Time) Endpoint {
-	out := Endpoint{ID: e.ID, Tenant: e.Tenant, URL: e.URL, Types: e.Types, Description: e.Description,
-		State: e.State, StateReason: e.StateReason, Scheme: e.Scheme, SignatureHeader: e.SignatureHeader, Keys: []Key{},
-		Timeout: Duration(e.Timeout), MaxInFlight: e.MaxInFlight, Policy: e.Policy, DeliverWithin: Duration(e.DeliverWithin),
-		DisableAfter: Duration(e.DisableAfter), Revision: e.Revision, Change: e.Change, Reason: e.Reason,
-		UpdatedBy: e.UpdatedBy, UpdatedAt: e.UpdatedAt, CreatedAt: e.CreatedAt,
-		Policies: e.Policies, MaxPerSecond: e.MaxPerSecond, Ordering: e.Ordering}
+	out := Endpoint{ID: e.ID, Tenant: e.Tenant, State: e.State, StateReason: e.StateReason, Keys: []Key{},
+		Revision: e.Revision, Change: e.Change, Reason: e.Reason,
+		UpdatedBy: e.UpdatedBy, UpdatedAt: e.UpdatedAt, CreatedAt: e.CreatedAt}
+	copySettings(&e, &out, plain)
 	for _, s := range e.Secrets {
 		if !s.Ended(now) {
 			out.Keys = append(out.Keys, Key{ID: s.KeyID, ExpiresAt: s.ExpiresAt, PublicKey: s.PublicKey})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/waybill-dev/waybill/internal/domain/ids"
 	"github.com/waybill-dev/waybill/internal/registry"
@@ -22,6 +21,9 @@ func (c *Control) CreateEndpoint(ctx context.Context, spec EndpointSpec, actor s
 		return WithSecret{}, err
 	}
 	spec = withDefaults(spec)
+	if spec.Scheme == envelope.SchemeTimestamped && spec.SignatureHeader == "" {
+		spec.SignatureHeader = envelope.DefaultTimestampedHeader
+	}
 	if err := c.checkURL(spec.URL); err != nil {
 		return WithSecret{}, err
 	}
@@ -33,14 +35,9 @@ func (c *Control) CreateEndpoint(ctx context.Context, spec EndpointSpec, actor s
 	if err != nil {
 		return WithSecret{}, err
 	}
-	e := registry.Endpoint{ID: ids.New(ids.Endpoint, c.o.Now()), Tenant: spec.Tenant, URL: spec.URL,
-		Types: distinct(spec.Types), Description: spec.Description, State: registry.Enabled,
-		Scheme: spec.Scheme, SignatureHeader: spec.SignatureHeader,
-		Timeout: time.Duration(spec.Timeout), MaxInFlight: spec.MaxInFlight,
-		Policy: spec.Policy, DeliverWithin: time.Duration(spec.DeliverWithin), DisableAfter: registry.DefaultDisableAfter,
-		CA: spec.CA, EgressProxy: spec.EgressProxy,
-		Policies: spec.Policies, MaxPerSecond: spec.MaxPerSecond, Ordering: spec.Ordering}
-	set((*time.Duration)(spec.DisableAfter), &e.DisableAfter)
+	e := registry.Endpoint{ID: ids.New(ids.Endpoint, c.o.Now()), Tenant: spec.Tenant, State: registry.Enabled, CA: spec.CA}
+	copySettings(&spec, &e, plain)
+	e.Types = distinct(e.Types)
 	e.Secrets = []registry.Secret{e.SealSecret(ring, key)}
 	if err := c.applyCredentials(spec.credentials(), &e); err != nil {
 		return WithSecret{}, err
@@ -80,25 +77,6 @@ func (c *Control) checkFifo(ctx context.Context, e registry.Endpoint) error {
 			"leave it out, or delete one that does not need it", n, streams.MaxFifo)
 	}
 	return nil
-}
-
-func withDefaults(s EndpointSpec) EndpointSpec {
-	if s.Tenant == "" {
-		s.Tenant = DefaultTenant
-	}
-	if s.Scheme == "" {
-		s.Scheme = envelope.SchemeHMAC
-	}
-	if s.Scheme == envelope.SchemeTimestamped && s.SignatureHeader == "" {
-		s.SignatureHeader = envelope.DefaultTimestampedHeader
-	}
-	if s.Timeout == 0 {
-		s.Timeout = Duration(registry.DefaultTimeout)
-	}
-	if s.MaxInFlight == 0 {
-		s.MaxInFlight = registry.DefaultMaxInFlight
-	}
-	return s
 }
 
 func distinct(list []string) []string {
@@ -165,15 +143,12 @@ func (c *Control) UpdateEndpoint(ctx context.Context, id string, p EndpointPatch
 	if p.Empty() {
 		return Endpoint{}, failure(CodeInvalid, "the change is empty; name at least one setting")
 	}
-	if p.URL != nil {
-		if err := c.checkURL(*p.URL); err != nil {
+	if p.names("url") {
+		if err := c.checkURL(p.URL); err != nil {
 			return Endpoint{}, err
 		}
 	}
-	if p.Types != nil {
-		types := distinct(*p.Types)
-		p.Types = &types
-	}
+	p.Types = distinct(p.Types)
 	return c.change(ctx, id, actor, "updated", reason, func(e *registry.Endpoint) error {
 		was, before := e.Scheme, e.Destination()
 		p.apply(e)
@@ -190,7 +165,7 @@ func (c *Control) UpdateEndpoint(ctx context.Context, id string, p EndpointPatch
 		if e.Scheme == envelope.SchemeTimestamped && e.SignatureHeader == "" {
 			e.SignatureHeader = envelope.DefaultTimestampedHeader
 		}
-		if e.Scheme != envelope.SchemeTimestamped && p.SignatureHeader == nil {
+		if e.Scheme != envelope.SchemeTimestamped && !p.names("signature_header") {
 			e.SignatureHeader = ""
 		}
 		return nil

@@ -16,12 +16,16 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
+type given = control.EndpointSpec
+
+func patchOf(s given, names ...string) control.EndpointPatch { return control.Patch(s, names...) }
+
 func TestAChangeAltersWhatItNamesAndNothingElse(t *testing.T) {
 	s := start(t, nil)
 	urgent := retry.Urgent()
 	made := s.endpoint(func(e *control.EndpointSpec) { e.Description, e.Policy = "the first", &urgent }).Endpoint
-	got, err := s.UpdateEndpoint(s.ctx, made.ID, control.EndpointPatch{Timeout: ptr(control.Duration(3 * time.Second)),
-		ClearPolicy: true}, "bob", "slower")
+	slower := patchOf(given{Timeout: control.Duration(3 * time.Second)}, "timeout", "policy")
+	got, err := s.UpdateEndpoint(s.ctx, made.ID, slower, "bob", "slower")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +58,11 @@ func TestARefusedChangeLeavesTheEndpointAsItWas(t *testing.T) {
 		patch control.EndpointPatch
 	}{
 		"nothing":                  {"", control.EndpointPatch{}},
-		"a blocked address":        {"url", control.EndpointPatch{URL: ptr("http://10.0.0.1/")}},
-		"no types":                 {"types", control.EndpointPatch{Types: &[]string{}}},
-		"keys of another kind":     {"scheme", control.EndpointPatch{Scheme: ptr(made.Scheme[:1] + "1a")}},
-		"one right and one wrong":  {"max_in_flight", control.EndpointPatch{Description: ptr("x"), MaxInFlight: ptr(0)}},
-		"a header without purpose": {"signature_header", control.EndpointPatch{SignatureHeader: ptr("X-Sig")}},
+		"a blocked address":        {"url", patchOf(given{URL: "http://10.0.0.1/"}, "url")},
+		"no types":                 {"types", patchOf(given{Types: []string{}}, "types")},
+		"keys of another kind":     {"scheme", patchOf(given{Scheme: made.Scheme[:1] + "1a"}, "scheme")},
+		"one right and one wrong":  {"max_in_flight", patchOf(given{Description: "x"}, "description", "max_in_flight")},
+		"a header without purpose": {"signature_header", patchOf(given{SignatureHeader: "X-Sig"}, "signature_header")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := s.UpdateEndpoint(s.ctx, made.ID, c.patch, actor, "")
@@ -79,7 +83,7 @@ func TestConcurrentChangesAllHappenOrAreConflicts(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() {
-			_, errs[i] = s.UpdateEndpoint(s.ctx, id, control.EndpointPatch{MaxInFlight: ptr(i + 1)}, actor, "")
+			_, errs[i] = s.UpdateEndpoint(s.ctx, id, patchOf(given{MaxInFlight: i + 1}, "max_in_flight"), actor, "")
 		})
 	}
 	wg.Wait()
@@ -189,7 +193,7 @@ func TestNoAnswerButTheOneThatMadeItHoldsASecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	updated, err := s.UpdateEndpoint(s.ctx, made.Endpoint.ID, control.EndpointPatch{Description: ptr("x")}, actor, "")
+	updated, err := s.UpdateEndpoint(s.ctx, made.Endpoint.ID, patchOf(given{Description: "x"}, "description"), actor, "")
 	if err != nil {
 		t.Fatal(err)
 	}

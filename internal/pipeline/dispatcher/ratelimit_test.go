@@ -53,7 +53,8 @@ func (b *sharedRow) Update(_ context.Context, _ string, value []byte, revision u
 }
 
 func limited(perSecond float64, number uint64) *registry.Endpoint {
-	return &registry.Endpoint{ID: "ep_1", MaxPerSecond: perSecond, Meta: revision.Meta{Revision: number}}
+	return &registry.Endpoint{ID: "ep_1", SharedSettings: registry.SharedSettings{MaxPerSecond: perSecond},
+		Meta: revision.Meta{Revision: number}}
 }
 
 // taken collects turns from several dispatchers at once.
