@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"github.com/compose-spec/compose-go/v2/types"
+
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 // patience bounds every wait: it covers a machine that runs much else beside.
@@ -173,18 +174,12 @@ func call(t *testing.T, method, url, body string, header http.Header) (int, stri
 	return answer.StatusCode, string(bytes.TrimSpace(b))
 }
 
-// addresses are n free ones on loopback. All are held until all are known, so
-// that none is given twice.
+// addresses are n free ones on loopback.
 func addresses(t *testing.T, n int) []string {
 	t.Helper()
 	var out []string
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		out = append(out, l.Addr().String())
+		out = append(out, testkit.Address(t))
 	}
 	return out
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/waybill-dev/waybill/test/testkit"
 )
 
 // patience bounds every wait: it covers a machine that runs much else beside.
@@ -115,7 +116,7 @@ func up(t *testing.T, env []string, args ...string) (*program, addresses) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "addresses.json")
-	address := free(t)
+	address := testkit.Address(t)
 	p := start(t, "waybill", address, env, append([]string{"up", "--data", filepath.Join(dir, "data"), "--egress-allow",
 		"127.0.0.1",
 		"--addresses", file, "--http", address, "--nats", "127.0.0.1:0", "--clickhouse-native", "127.0.0.1:0",
@@ -133,17 +134,6 @@ func up(t *testing.T, env []string, args ...string) (*program, addresses) {
 		return ""
 	})
 	return p, a
-}
-
-// free is an address on loopback that nobody has.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // eventually asks again and again until what returns "", which says that it is

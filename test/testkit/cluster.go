@@ -3,7 +3,6 @@ package testkit
 import (
 	"context"
 	"fmt"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,16 +28,16 @@ func NATSCluster(t testing.TB) *Cluster {
 	c := &Cluster{t: t}
 	var routes []string
 	for range 3 {
-		routes = append(routes, "nats://"+freeAddress(t))
+		routes = append(routes, "nats://"+Address(t))
 	}
 	dir := t.TempDir()
 	for i, route := range routes {
 		name := fmt.Sprintf("n%d", i+1)
-		s := &Server{t: t, Dir: filepath.Join(dir, name),
+		s := &Server{t: t, addr: Address(t), Dir: filepath.Join(dir, name),
 			more: []string{"-server_name", name, "-cluster_name", "test", "-cluster", route, "-routes",
 				strings.Join(routes, ",")}}
 		t.Cleanup(s.end)
-		s.start("-1")
+		s.start()
 		c.Servers = append(c.Servers, s)
 	}
 	js := c.JetStream()
@@ -100,15 +99,4 @@ func (c *Cluster) JetStream() jetstream.JetStream {
 		c.t.Fatal(err)
 	}
 	return js
-}
-
-// freeAddress is a loopback address that nobody listened on a moment ago.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -38,6 +38,7 @@ type Server struct {
 	Dir string
 
 	t    testing.TB
+	addr string     // where it listens, over all its starts
 	more []string   // further flags
 	mu   sync.Mutex // guards cmd and logs
 	cmd  *exec.Cmd
@@ -58,9 +59,9 @@ func NATS(t testing.TB) *Server {
 // BareNATS is NATS without any stream.
 func BareNATS(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{t: t, Dir: filepath.Join(t.TempDir(), "jetstream")}
+	s := &Server{t: t, addr: Address(t), Dir: filepath.Join(t.TempDir(), "jetstream")}
 	t.Cleanup(s.end)
-	s.start("-1")
+	s.start()
 	return s
 }
 
@@ -147,11 +148,7 @@ func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
 // directory. The streams are as they were.
 func (s *Server) Restart() {
 	s.t.Helper()
-	_, port, err := net.SplitHostPort(strings.TrimPrefix(s.URL, "nats://"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.start(port)
+	s.start()
 }
 
 // Pid is the server's process.
@@ -168,13 +165,17 @@ func (s *Server) Logs() string {
 	return strings.Join(s.logs, "\n")
 }
 
-func (s *Server) start(port string) {
+func (s *Server) start() {
 	s.t.Helper()
+	host, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	program, err := natsProgram()
 	if err != nil {
 		s.t.Fatalf("building %s: %v", natsModule, err)
 	}
-	cmd := exec.Command(program, append([]string{"-a", "127.0.0.1", "-p", port, "-js", "-sd", s.Dir}, s.more...)...)
+	cmd := exec.Command(program, append([]string{"-a", host, "-p", port, "-js", "-sd", s.Dir}, s.more...)...)
 	cmd.SysProcAttr = dieWithParent()
 	out, err := cmd.StderrPipe()
 	if err != nil {

@@ -37,7 +37,7 @@ func (s *system) people(t *testing.T) (*testkit.SMTP, *desk) {
 	caFile := filepath.Join(s.dir, "ca.pem")
 	must(t, os.WriteFile(caFile, []byte(ca.PEM), 0o600))
 	for _, name := range []string{"escalator", "watchdog"} {
-		address := "127.0.0.1:" + freePort(t)
+		address := testkit.Address(t)
 		s.programs = append(s.programs, startProgram(t, s.dir, name, name, "--nats-url", s.natsURL, "--http", address,
 			"--name", name, "--egress-allow", loopback,
 			"--secrets-key-file", s.keyFile, "--ca-file", caFile, "--partitions", fmt.Sprint(partitions)))

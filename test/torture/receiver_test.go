@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/pkg/envelope"
+	"github.com/waybill-dev/waybill/test/testkit"
 	"github.com/waybill-dev/waybill/test/testkit/invariants"
 )
 
@@ -71,7 +72,7 @@ func newReceiver(t *testing.T, log *requestLog, name string, behave behaviour) *
 	key, err := envelope.GenerateHMAC(rand.Reader)
 	must(t, err)
 	r := &receiver{t: t, name: name, secret: key.Reveal(), behave: behave, log: log, conns: map[net.Conn]struct{}{},
-		addr: "127.0.0.1:0"}
+		addr: testkit.Address(t)}
 	r.verifier, err = envelope.NewVerifier(r.secret)
 	must(t, err)
 	r.up()

@@ -3,8 +3,6 @@ package torture_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -68,7 +66,7 @@ func allInOne(t *testing.T, sync string) *system {
 	dir := workspace(t)
 	s := &system{t: t, dir: dir, keyFile: filepath.Join(dir, "secrets.key")}
 	s.makeKeys()
-	address := func() string { return "127.0.0.1:" + freePort(t) }
+	address := func() string { return testkit.Address(t) }
 	natsAddr, native := address(), address()
 	s.http, s.natsURL, s.dsn = address(), "nats://"+natsAddr, "clickhouse://default@"+native+"/"+ledger.DefaultDatabase
 	up := startProgram(t, dir, "up", "waybill", "up", "--data", filepath.Join(dir, "data"), "--http", s.http, "--nats",
@@ -126,7 +124,7 @@ func separate(t *testing.T) *system {
 	} {
 		for i := range stage.copies {
 			name := fmt.Sprintf("%s-%d", stage.binary, i+1)
-			way, address := startProxy(t, natsAddr), "127.0.0.1:"+freePort(t)
+			way, address := startProxy(t, natsAddr), testkit.Address(t)
 			if stage.binary == "dispatcher" {
 				stage.args = []string{"--egress-allow", loopback, "--name", name, "--secrets-key-file", s.keyFile}
 			}
@@ -232,22 +230,6 @@ func eventually(t *testing.T, bound time.Duration, what string, ask func(context
 	}
 }
 
-// freePort finds a port below those that the kernel gives to clients: one of
-// theirs could be taken while a program that listens there is down.
-func freePort(t *testing.T) string {
-	t.Helper()
-	for range 1000 {
-		port := fmt.Sprint(15000 + rand.N(15000))
-		l, err := net.Listen("tcp", "127.0.0.1:"+port)
-		if err == nil {
-			_ = l.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port")
-	return ""
-}
-
 // separateEngine is ClickHouse that can go away for a while.
 type separateEngine struct {
 	t       *testing.T
@@ -258,8 +240,8 @@ type separateEngine struct {
 
 func startEngine(t *testing.T, dir string) *separateEngine {
 	t.Helper()
-	e := &separateEngine{t: t, options: engine.Options{Dir: dir, NativeAddr: "127.0.0.1:" + freePort(t),
-		HTTPAddr: "127.0.0.1:" + freePort(t)}}
+	e := &separateEngine{t: t, options: engine.Options{Dir: dir, NativeAddr: testkit.Address(t),
+		HTTPAddr: testkit.Address(t)}}
 	e.start()
 	t.Cleanup(func() { _ = e.get().Stop(context.Background()) })
 	return e
