@@ -16,7 +16,7 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/types"
 
-	"github.com/waybill-dev/waybill/test/testkit"
+	"github.com/waybill-dev/waybill/test/testkit/loopback"
 )
 
 // patience bounds every wait: it covers a machine that runs much else beside.
@@ -179,7 +179,7 @@ func addresses(t *testing.T, n int) []string {
 	t.Helper()
 	var out []string
 	for range n {
-		out = append(out, testkit.Address(t))
+		out = append(out, loopback.Address(t))
 	}
 	return out
 }

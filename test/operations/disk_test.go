@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/test/testkit"
+	"github.com/waybill-dev/waybill/test/testkit/loopback"
 )
 
 // smallDisk is a file system of its own. Only root may mount one, which is why
@@ -68,7 +69,7 @@ func TestOnAFullDiskNothingAcknowledgedIsLost(t *testing.T) {
 	}))
 	defer receiver.Close()
 
-	disk, address := smallDisk(t, "48m"), testkit.Address(t)
+	disk, address := smallDisk(t, "48m"), loopback.Address(t)
 	run := func() *program {
 		return start(t, "waybill", address, nil, "up", "--data", filepath.Join(disk, "data"), "--egress-allow", "127.0.0.1",
 			"--http", address, "--nats", "127.0.0.1:0", "--clickhouse", clickhouse.DSN, "--log-format", "json")
@@ -139,7 +140,7 @@ func TestOnAReadOnlyDiskItDoesNotStartAndSaysSo(t *testing.T) {
 	if err := syscall.Mount("waybill-test", disk, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, "waybill", testkit.Address(t), nil, "up", "--data", filepath.Join(disk, "data"))
+	p := start(t, "waybill", loopback.Address(t), nil, "up", "--data", filepath.Join(disk, "data"))
 	<-p.gone
 	if p.cmd.ProcessState.ExitCode() != 1 || !strings.Contains(p.log.String(), "read-only file system") {
 		t.Errorf("%s: %s", p.cmd.ProcessState, p.log)

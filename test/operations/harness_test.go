@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/test/testkit"
+	"github.com/waybill-dev/waybill/test/testkit/loopback"
 )
 
 // patience bounds every wait: it covers a machine that runs much else beside.
@@ -116,7 +116,7 @@ func up(t *testing.T, env []string, args ...string) (*program, addresses) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "addresses.json")
-	address := testkit.Address(t)
+	address := loopback.Address(t)
 	p := start(t, "waybill", address, env, append([]string{"up", "--data", filepath.Join(dir, "data"), "--egress-allow",
 		"127.0.0.1",
 		"--addresses", file, "--http", address, "--nats", "127.0.0.1:0", "--clickhouse-native", "127.0.0.1:0",

@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/waybill-dev/waybill/test/testkit"
+	"github.com/waybill-dev/waybill/test/testkit/loopback"
 )
 
 // maxSeries bounds Waybill's own series of one process with one partition.
@@ -118,7 +118,7 @@ func TestEveryProgramShowsItsMetricsAndNoMoreOfThemForMoreEndpoints(t *testing.T
 	all, a := up(t, nil)
 	targets, secrets := map[string]*program{"up": all}, filepath.Join(a.data, "keys", "secrets.key")
 	for _, name := range stages {
-		address := testkit.Address(t)
+		address := loopback.Address(t)
 		args := []string{"--nats-url", "nats://" + a.NATS, "--http", address}
 		switch name {
 		case "dispatcher":

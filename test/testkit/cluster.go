@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/streams"
+	"github.com/waybill-dev/waybill/test/testkit/loopback"
 )
 
 // Cluster is three NATS servers that hold each stream together.
@@ -28,12 +29,12 @@ func NATSCluster(t testing.TB) *Cluster {
 	c := &Cluster{t: t}
 	var routes []string
 	for range 3 {
-		routes = append(routes, "nats://"+Address(t))
+		routes = append(routes, "nats://"+loopback.Address(t))
 	}
 	dir := t.TempDir()
 	for i, route := range routes {
 		name := fmt.Sprintf("n%d", i+1)
-		s := &Server{t: t, addr: Address(t), Dir: filepath.Join(dir, name),
+		s := &Server{t: t, addr: loopback.Address(t), Dir: filepath.Join(dir, name),
 			more: []string{"-server_name", name, "-cluster_name", "test", "-cluster", route, "-routes",
 				strings.Join(routes, ",")}}
 		t.Cleanup(s.end)

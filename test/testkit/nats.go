@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/streams"
+	"github.com/waybill-dev/waybill/test/testkit/loopback"
 )
 
 const (
@@ -59,7 +60,7 @@ func NATS(t testing.TB) *Server {
 // BareNATS is NATS without any stream.
 func BareNATS(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{t: t, addr: Address(t), Dir: filepath.Join(t.TempDir(), "jetstream")}
+	s := &Server{t: t, addr: loopback.Address(t), Dir: filepath.Join(t.TempDir(), "jetstream")}
 	t.Cleanup(s.end)
 	s.start()
 	return s

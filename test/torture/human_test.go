@@ -23,6 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/streams"
 	"github.com/waybill-dev/waybill/test/testkit"
+	"github.com/waybill-dev/waybill/test/testkit/loopback"
 )
 
 // within is the deadline of the events: ten of its seconds are kept for telling
@@ -37,9 +38,9 @@ func (s *system) people(t *testing.T) (*testkit.SMTP, *desk) {
 	caFile := filepath.Join(s.dir, "ca.pem")
 	must(t, os.WriteFile(caFile, []byte(ca.PEM), 0o600))
 	for _, name := range []string{"escalator", "watchdog"} {
-		address := testkit.Address(t)
+		address := loopback.Address(t)
 		s.programs = append(s.programs, startProgram(t, s.dir, name, name, "--nats-url", s.natsURL, "--http", address,
-			"--name", name, "--egress-allow", loopback,
+			"--name", name, "--egress-allow", ourselves,
 			"--secrets-key-file", s.keyFile, "--ca-file", caFile, "--partitions", fmt.Sprint(partitions)))
 		s.health = append(s.health, address)
 	}

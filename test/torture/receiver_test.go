@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/pkg/envelope"
-	"github.com/waybill-dev/waybill/test/testkit"
 	"github.com/waybill-dev/waybill/test/testkit/invariants"
+	"github.com/waybill-dev/waybill/test/testkit/loopback"
 )
 
 // receiver is an endpoint's server: a bare TCP listener, so that it can break
@@ -72,7 +72,7 @@ func newReceiver(t *testing.T, log *requestLog, name string, behave behaviour) *
 	key, err := envelope.GenerateHMAC(rand.Reader)
 	must(t, err)
 	r := &receiver{t: t, name: name, secret: key.Reveal(), behave: behave, log: log, conns: map[net.Conn]struct{}{},
-		addr: testkit.Address(t)}
+		addr: loopback.Address(t)}
 	r.verifier, err = envelope.NewVerifier(r.secret)
 	must(t, err)
 	r.up()

@@ -25,6 +25,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/streams"
 	"github.com/waybill-dev/waybill/test/testkit"
+	"github.com/waybill-dev/waybill/test/testkit/loopback"
 )
 
 const (
@@ -32,7 +33,7 @@ const (
 	patience = 150 * time.Second
 	// partitions: more than one, so that nothing works by accident.
 	partitions = 2
-	loopback   = "127.0.0.0/8"
+	ourselves  = "127.0.0.0/8"
 )
 
 // system is a running Waybill of either topology, and a client of it.
@@ -66,12 +67,12 @@ func allInOne(t *testing.T, sync string) *system {
 	dir := workspace(t)
 	s := &system{t: t, dir: dir, keyFile: filepath.Join(dir, "secrets.key")}
 	s.makeKeys()
-	address := func() string { return testkit.Address(t) }
+	address := func() string { return loopback.Address(t) }
 	natsAddr, native := address(), address()
 	s.http, s.natsURL, s.dsn = address(), "nats://"+natsAddr, "clickhouse://default@"+native+"/"+ledger.DefaultDatabase
 	up := startProgram(t, dir, "up", "waybill", "up", "--data", filepath.Join(dir, "data"), "--http", s.http, "--nats",
 		natsAddr,
-		"--clickhouse-native", native, "--clickhouse-http", address(), "--sync", sync, "--egress-allow", loopback,
+		"--clickhouse-native", native, "--clickhouse-http", address(), "--sync", sync, "--egress-allow", ourselves,
 		"--secrets-key-file", s.keyFile,
 		"--partitions", fmt.Sprint(partitions), "--log-format", "json")
 	s.programs, s.health = []*program{up}, []string{s.http}
@@ -124,9 +125,9 @@ func separate(t *testing.T) *system {
 	} {
 		for i := range stage.copies {
 			name := fmt.Sprintf("%s-%d", stage.binary, i+1)
-			way, address := startProxy(t, natsAddr), testkit.Address(t)
+			way, address := startProxy(t, natsAddr), loopback.Address(t)
 			if stage.binary == "dispatcher" {
-				stage.args = []string{"--egress-allow", loopback, "--name", name, "--secrets-key-file", s.keyFile}
+				stage.args = []string{"--egress-allow", ourselves, "--name", name, "--secrets-key-file", s.keyFile}
 			}
 			p := startProgram(t, dir, name, stage.binary,
 				append([]string{"--nats-url", "nats://" + way.addr(), "--http", address,
@@ -169,7 +170,7 @@ func (s *system) connect() {
 	s.ledger, err = ledger.New(s.dsn)
 	must(s.t, err)
 	s.t.Cleanup(func() { _ = s.ledger.Close() })
-	policy, err := egress.ParseAllow([]string{loopback})
+	policy, err := egress.ParseAllow([]string{ourselves})
 	must(s.t, err)
 	keys, err := sealed.Open(s.keyFile)
 	if err != nil {
@@ -240,8 +241,8 @@ type separateEngine struct {
 
 func startEngine(t *testing.T, dir string) *separateEngine {
 	t.Helper()
-	e := &separateEngine{t: t, options: engine.Options{Dir: dir, NativeAddr: testkit.Address(t),
-		HTTPAddr: testkit.Address(t)}}
+	e := &separateEngine{t: t, options: engine.Options{Dir: dir, NativeAddr: loopback.Address(t),
+		HTTPAddr: loopback.Address(t)}}
 	e.start()
 	t.Cleanup(func() { _ = e.get().Stop(context.Background()) })
 	return e

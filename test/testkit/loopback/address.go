@@ -1,4 +1,5 @@
-package testkit
+// Package loopback finds addresses for programs that a test starts.
+package loopback
 
 import (
 	"math/rand/v2"
