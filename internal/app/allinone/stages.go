@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/waybill-dev/waybill/internal/events/eventids"
-	"github.com/waybill-dev/waybill/internal/notify/channel"
+	"github.com/waybill-dev/waybill/internal/notify/sender"
 	"github.com/waybill-dev/waybill/internal/pipeline/dispatcher"
 	"github.com/waybill-dev/waybill/internal/pipeline/escalator"
 	"github.com/waybill-dev/waybill/internal/pipeline/fanout"
@@ -103,8 +103,8 @@ func (w *Waybill) startFanout(ctx context.Context, view *registry.View) error {
 }
 
 // sender is what tells people.
-func (w *Waybill) sender(nc *nats.Conn) *channel.Sender {
-	return channel.NewSender(channel.Options{Egress: w.egress, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names, NC: nc,
+func (w *Waybill) sender(nc *nats.Conn) *sender.Sender {
+	return sender.New(sender.Options{Egress: w.egress, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names, NC: nc,
 		RootCAs: w.o.RootCAs,
 		Redact:  w.redact, Software: version.Software})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/app/process"
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
+	"github.com/waybill-dev/waybill/internal/notify/sender"
 	"github.com/waybill-dev/waybill/internal/operator/control"
 )
 
@@ -65,14 +66,14 @@ again; a webhook without one gets one, which is printed this once.`,
 	f.bind(c.Flags())
 	f.target.bindEgress(c.Flags())
 	f.target.bindKeys(c.Flags())
-	c.Flags().StringVar(&kind, "kind", "", "webhook, pagerduty, slack, email, sms or nats")
+	c.Flags().StringVar(&kind, "kind", "", sender.KindsText())
 	set.bind(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if kind == "" {
 			return missing("kind", "slack")
 		}
-		if !slices.Contains(channel.Kinds(), channel.Kind(kind)) {
-			return process.Usagef("--kind %q: want webhook, pagerduty, slack, email, sms or nats", kind)
+		if !slices.Contains(sender.Kinds(), channel.Kind(kind)) {
+			return process.Usagef("--kind %q: want %s", kind, sender.KindsText())
 		}
 		if err := checkName(args[0]); err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/app/process"
 	"github.com/waybill-dev/waybill/internal/domain/ids"
-	"github.com/waybill-dev/waybill/internal/notify/channel"
+	"github.com/waybill-dev/waybill/internal/notify/sender"
 	"github.com/waybill-dev/waybill/internal/platform/egress"
 	"github.com/waybill-dev/waybill/internal/platform/redact"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
@@ -80,8 +80,8 @@ func (t *Flags) Check() (err error) {
 }
 
 // Sender sends as the flags say. Close it when it is no longer used.
-func (t *Flags) Sender(nc *nats.Conn) *channel.Sender {
-	return channel.NewSender(channel.Options{Egress: t.policy, Proxy: t.proxy, ProxyNames: t.proxyFlags.Names, NC: nc,
+func (t *Flags) Sender(nc *nats.Conn) *sender.Sender {
+	return sender.New(sender.Options{Egress: t.policy, Proxy: t.proxy, ProxyNames: t.proxyFlags.Names, NC: nc,
 		RootCAs: t.roots, Redact: t.redact, Software: version.Software})
 }
 

@@ -29,7 +29,7 @@ func (c Channel) Destination() string { return c.place().Destination }
 
 // Seal returns the channel as it may be stored.
 func (c Channel) Seal(ring *sealed.Keyring) Channel {
-	if c.Kind == Slack {
+	if c.secretIsAddress() {
 		c.Origin = c.Address()
 	}
 	if c.Secret != "" {

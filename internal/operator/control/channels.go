@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
+	"github.com/waybill-dev/waybill/internal/notify/sender"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
 
@@ -98,10 +99,10 @@ func (c *Control) CreateChannel(ctx context.Context, s ChannelSpec, actor string
 		made = key.Reveal()
 		s.Secret = made
 	}
-	ch := channel.Channel{Name: s.Name, Kind: s.Kind, Description: s.Description, URL: s.URL,
+	ch := sender.WithDefaults(channel.Channel{Name: s.Name, Kind: s.Kind, Description: s.Description, URL: s.URL,
 		Secret: channel.Secret(s.Secret), From: s.From, To: s.To,
-		Host: s.Host, Port: s.Port, TLS: s.TLS, Username: s.Username, Account: s.Account, Subject: s.Subject}.WithDefaults()
-	if err := ch.Validate(c.o.Egress); err != nil {
+		Host: s.Host, Port: s.Port, TLS: s.TLS, Username: s.Username, Account: s.Account, Subject: s.Subject})
+	if err := sender.Validate(ch, c.o.Egress); err != nil {
 		return CreatedChannel{}, rejected(err)
 	}
 	ch, err := c.seal(ch)
@@ -173,7 +174,7 @@ func (c *Control) UpdateChannel(ctx context.Context, name string, p ChannelPatch
 		func(ch *channel.Channel) error {
 			to := ch.Destination()
 			p.apply(ch)
-			if err := ch.Validate(c.o.Egress); err != nil {
+			if err := sender.Validate(*ch, c.o.Egress); err != nil {
 				return rejected(err)
 			}
 			if p.Secret != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/notify/sender"
 	"github.com/waybill-dev/waybill/internal/platform/egress"
 	"github.com/waybill-dev/waybill/internal/platform/redact"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
@@ -73,7 +74,7 @@ type Control struct {
 	channels  *revision.Store[channel.Channel]
 	policies  *revision.Store[escalation.Policy]
 	incidents jetstream.KeyValue
-	sender    *channel.Sender
+	sender    *sender.Sender
 }
 
 // New binds to the streams, which must be there.
@@ -100,7 +101,7 @@ func New(ctx context.Context, o Options) (*Control, error) {
 		return nil, err
 	}
 	c := &Control{o: o, js: js, store: store, log: log,
-		sender: channel.NewSender(channel.Options{Egress: o.Egress, Proxy: o.Proxy, ProxyNames: o.ProxyNames, NC: o.NC,
+		sender: sender.New(sender.Options{Egress: o.Egress, Proxy: o.Proxy, ProxyNames: o.ProxyNames, NC: o.NC,
 			RootCAs: o.RootCAs, Redact: o.Redact, Software: version.Software})}
 	return c, c.openEscalation(ctx)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/notify/sender"
 )
 
 // resolveTries is how often a channel is asked to close what it opened.
@@ -72,7 +73,7 @@ func (a *actor) endAcknowledged(ctx context.Context) error {
 		len(msgs)).Msg("incident.acknowledged")
 	for name, r := range a.doc.Reach {
 		c, ok := a.s.channels.Get(name)
-		r.Resolved = !ok || !c.Resolves() || r.Told == 0
+		r.Resolved = !ok || !sender.Resolves(c) || r.Told == 0
 		r.Active, r.Tries, r.TryAt = false, 0, a.doc.AckedAt
 	}
 	return nil

@@ -25,6 +25,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/notify/sender"
 	"github.com/waybill-dev/waybill/internal/pipeline/recorder"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/internal/platform/version"
@@ -47,7 +48,7 @@ type Options struct {
 	// Name tells this escalator from others; an earlier run under the same name
 	// hands over at once.
 	Name   string
-	Sender *channel.Sender
+	Sender *sender.Sender
 	Keys   *sealed.Keyring // open the channels' secrets. Optional: where none is sealed
 	// Source says in messages where they come from. Optional: Name.
 	Source string
@@ -197,7 +198,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.01, 2, 16)}),
 	}
 	reg.MustRegister(m.leading, m.open, m.tries, m.untold, m.told)
-	for _, k := range channel.Kinds() { // so that the first one is an increase
+	for _, k := range sender.Kinds() { // so that the first one is an increase
 		m.tries.WithLabelValues(string(k), "delivered")
 	}
 	return m

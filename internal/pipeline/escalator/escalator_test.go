@@ -12,8 +12,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/jetstream/revision"
-	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/notify/sender"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -156,7 +156,7 @@ func TestAChannelThatHangsDelaysNoOtherAndTheNextStepIsBroughtForward(t *testing
 	d.Tenant = "quick"
 	b.ask(d)
 	// which is when one that hangs is given up
-	if n := healthy.WaitFor(t, 1)[0]; n.at.Sub(d.At) > channel.DefaultTimeout-2*time.Second {
+	if n := healthy.WaitFor(t, 1)[0]; n.at.Sub(d.At) > sender.DefaultTimeout-2*time.Second {
 		t.Errorf("the healthy channel was told after %s", n.at.Sub(d.At))
 	}
 	n := fallback.WaitUntil(t, "the next step", func(got []notice) bool { return covered(got) >= 20 })

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/notify/sender"
 	"github.com/waybill-dev/waybill/internal/pipeline/escalator"
 	"github.com/waybill-dev/waybill/streams"
 	"github.com/waybill-dev/waybill/test/testkit"
@@ -55,7 +56,7 @@ func newBench(t *testing.T) *bench {
 func (b *bench) escalator(alter ...func(*escalator.Options)) *testkit.Running {
 	b.t.Helper()
 	nc := b.server.Connect()
-	sender := channel.NewSender(channel.Options{Egress: testkit.Loopback(b.t), NC: nc, Timeout: 2 * time.Second})
+	sender := sender.New(sender.Options{Egress: testkit.Loopback(b.t), NC: nc, Timeout: 2 * time.Second})
 	o := escalator.Options{NC: nc, Name: "escalator", Sender: sender, DrainTimeout: 5 * time.Second,
 		Random: func() float64 { return 0.1 },
 		Log:    log(b.t), Metrics: prometheus.NewRegistry()}

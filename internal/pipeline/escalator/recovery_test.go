@@ -18,6 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/notify/sender"
 	"github.com/waybill-dev/waybill/internal/pipeline/escalator"
 	"github.com/waybill-dev/waybill/internal/platform/egress"
 	"github.com/waybill-dev/waybill/streams"
@@ -47,7 +48,7 @@ func child(url string) error {
 		return err
 	}
 	e, err := escalator.New(context.Background(), escalator.Options{NC: nc, Name: "escalator",
-		Sender:       channel.NewSender(channel.Options{Egress: allow, NC: nc, Timeout: 2 * time.Second}),
+		Sender:       sender.New(sender.Options{Egress: allow, NC: nc, Timeout: 2 * time.Second}),
 		DrainTimeout: time.Second, Log: zerolog.New(os.Stderr).Level(zerolog.ErrorLevel), Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/notify/sender"
 	"github.com/waybill-dev/waybill/internal/pipeline/escalator"
 	"github.com/waybill-dev/waybill/test/testkit"
 )
@@ -54,7 +55,7 @@ type dog struct {
 func (b *bench) watchdog(name string, alter ...func(*Options)) *dog {
 	b.t.Helper()
 	nc := b.server.Connect()
-	sender := channel.NewSender(channel.Options{Egress: testkit.Loopback(b.t), RootCAs: b.roots, NC: nc,
+	sender := sender.New(sender.Options{Egress: testkit.Loopback(b.t), RootCAs: b.roots, NC: nc,
 		Timeout: 2 * time.Second})
 	d := &dog{nc: nc, reg: prometheus.NewRegistry()}
 	o := Options{NC: nc, Name: name, Sender: sender, Every: 50 * time.Millisecond, LookEvery: 200 * time.Millisecond,
@@ -95,7 +96,7 @@ func (d *dog) metric(t *testing.T, name string, labels ...string) float64 {
 func (b *bench) escalator(alter ...func(*escalator.Options)) {
 	b.t.Helper()
 	nc := b.server.Connect()
-	sender := channel.NewSender(channel.Options{Egress: testkit.Loopback(b.t), RootCAs: b.roots, NC: nc,
+	sender := sender.New(sender.Options{Egress: testkit.Loopback(b.t), RootCAs: b.roots, NC: nc,
 		Timeout: 2 * time.Second})
 	o := escalator.Options{NC: nc, Name: "escalator", Sender: sender, DrainTimeout: 5 * time.Second, Log: log(b.t),
 		Metrics: prometheus.NewRegistry()}

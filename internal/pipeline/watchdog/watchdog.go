@@ -27,6 +27,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/notify/sender"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/internal/platform/version"
 	"github.com/waybill-dev/waybill/internal/registry"
@@ -67,7 +68,7 @@ type Options struct {
 	// Name tells this watchdog from others; an earlier run under the same name
 	// hands over at once.
 	Name   string
-	Sender *channel.Sender
+	Sender *sender.Sender
 	Keys   *sealed.Keyring // open the channels' secrets. Optional: where none is sealed
 	// Source says in messages where they come from. Optional: Name.
 	Source string

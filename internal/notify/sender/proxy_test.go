@@ -1,4 +1,4 @@
-package channel_test
+package sender_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
+	"github.com/waybill-dev/waybill/internal/notify/sender"
 	"github.com/waybill-dev/waybill/internal/platform/egress"
 	"github.com/waybill-dev/waybill/test/testkit"
 )
@@ -43,7 +44,7 @@ func TestEveryConnectionGoesThroughTheProxy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testkit.NewProxy(t)
-			s := sender(t, func(o *channel.Options) {
+			s := newSender(t, func(o *sender.Options) {
 				o.RootCAs, o.ProxyNames = ca.Pool(), c.names
 				o.Proxy = through(t, strings.Replace(p.URL, "http://", "http://ann:secret@", 1))
 			})
@@ -95,7 +96,7 @@ func TestAProxyThatFailsIsTriedAgainAndSaysSo(t *testing.T) {
 			Secret: hookSecret}, "address_blocked", outcome.ClassTerminal, "10.0.0.1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := sender(t, func(o *channel.Options) { o.Proxy, o.Timeout = through(t, c.proxy), time.Second })
+			s := newSender(t, func(o *sender.Options) { o.Proxy, o.Timeout = through(t, c.proxy), time.Second })
 			r := s.Send(t.Context(), c.to, message)
 			if c.outcome != either && r.Outcome != c.outcome || r.Class != c.class || !strings.Contains(r.Error, c.text) {
 				t.Errorf("%+v; want %s, %s, %q", r, c.outcome, c.class, c.text)

@@ -1,4 +1,4 @@
-package channel_test
+package sender_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
+	"github.com/waybill-dev/waybill/internal/notify/sender"
 	"github.com/waybill-dev/waybill/internal/platform/egress"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 	"github.com/waybill-dev/waybill/test/testkit"
@@ -37,12 +38,12 @@ func loopback(t testing.TB) egress.Policy {
 	return p
 }
 
-func sender(t testing.TB, alter func(*channel.Options)) *channel.Sender {
-	o := channel.Options{Egress: loopback(t), Timeout: 5 * time.Second}
+func newSender(t testing.TB, alter func(*sender.Options)) *sender.Sender {
+	o := sender.Options{Egress: loopback(t), Timeout: 5 * time.Second}
 	if alter != nil {
 		alter(&o)
 	}
-	s := channel.NewSender(o)
+	s := sender.New(o)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -92,7 +93,7 @@ func told(t *testing.T, r channel.Result) {
 func TestAWebhookVerifiesAsEveryDeliveryDoes(t *testing.T) {
 	s, got := httpServer(t, 200, "")
 	c := channel.Channel{Name: "hook", Kind: channel.Webhook, URL: s.URL + "/oncall", Secret: hookSecret}
-	told(t, sender(t, nil).Send(t.Context(), c, message))
+	told(t, newSender(t, nil).Send(t.Context(), c, message))
 	e := got()[0]
 	v, err := envelope.NewVerifier(hookSecret)
 	must(t, err)
@@ -114,7 +115,7 @@ func TestAWebhookVerifiesAsEveryDeliveryDoes(t *testing.T) {
 func TestAPagerIsTriggeredAndResolvedUnderTheIncidentsKey(t *testing.T) {
 	s, got := httpServer(t, 202, `{"status":"success"}`)
 	c := channel.Channel{Name: "pager", Kind: channel.PagerDuty, URL: s.URL, Secret: "0123456789abcdef0123456789abcdef"}
-	send := sender(t, nil)
+	send := newSender(t, nil)
 	told(t, send.Send(t.Context(), c, message))
 	resolve := message
 	resolve.Action = channel.Resolve
@@ -143,7 +144,7 @@ func TestAPagerIsTriggeredAndResolvedUnderTheIncidentsKey(t *testing.T) {
 func TestAChatCannotBeMadeToMentionOrLink(t *testing.T) {
 	s, got := httpServer(t, 200, "ok")
 	c := channel.Channel{Name: "chat", Kind: channel.Slack, Secret: channel.Secret(s.URL + "/services/T0/B0/secretpath")}
-	told(t, sender(t, nil).Send(t.Context(), c, message))
+	told(t, newSender(t, nil).Send(t.Context(), c, message))
 	var body struct{ Text string }
 	must(t, json.Unmarshal(got()[0].body, &body))
 	if !strings.Contains(body.Text, "&lt;b&gt; &amp; was") || !strings.Contains(body.Text, message.Title) {
@@ -157,7 +158,7 @@ func TestATextMessageIsShortAndAuthenticated(t *testing.T) {
 		From: "+15005550006", To: []string{"+15005550009"}}
 	long := message
 	long.Text = strings.Repeat("ü", 2000)
-	told(t, sender(t, nil).Send(t.Context(), c, long))
+	told(t, newSender(t, nil).Send(t.Context(), c, long))
 	e := got()[0]
 	form, err := url.ParseQuery(string(e.body))
 	must(t, err)
@@ -171,7 +172,7 @@ func TestATextMessageIsShortAndAuthenticated(t *testing.T) {
 		t.Errorf("form %v", form)
 	}
 	c.From = "MG0123456789abcdef0123456789abcdef"
-	told(t, sender(t, nil).Send(t.Context(), c, message))
+	told(t, newSender(t, nil).Send(t.Context(), c, message))
 	if form, err := url.ParseQuery(string(got()[1].body)); err != nil || form.Get("MessagingServiceSid") != c.From ||
 		form.Has("From") {
 		t.Errorf("form %v", form)
@@ -185,7 +186,7 @@ func TestASubjectGetsTheMessageForPrograms(t *testing.T) {
 	_, err := nc.ChanSubscribe("oncall.waybill", heard)
 	must(t, err)
 	must(t, nc.Flush())
-	s := sender(t, func(o *channel.Options) { o.NC = server.Connect() })
+	s := newSender(t, func(o *sender.Options) { o.NC = server.Connect() })
 	c := channel.Channel{Name: "bus", Kind: channel.NATS, Subject: "oncall.waybill"}
 	told(t, s.Send(t.Context(), c, message))
 	m := <-heard
@@ -214,7 +215,7 @@ func TestMailIsSentOverVerifiedTLS(t *testing.T) {
 		t.Run(map[bool]string{false: "after STARTTLS", true: "from the first byte"}[implicit], func(t *testing.T) {
 			a := testkit.NewCA(t, "ours")
 			s := testkit.NewSMTP(t, a.Server(time.Now().Add(time.Hour)), func(s *testkit.SMTP) { s.Implicit = implicit })
-			told(t, sender(t, func(o *channel.Options) { o.RootCAs = a.Pool() }).Send(t.Context(), email(s), message))
+			told(t, newSender(t, func(o *sender.Options) { o.RootCAs = a.Pool() }).Send(t.Context(), email(s), message))
 			m := s.Mails()[0]
 			if m.Message.Header.Get("Subject") != message.Title ||
 				m.Message.Header.Get("Message-Id") != "<inc_1-3@example.com>" ||
@@ -265,7 +266,7 @@ func TestMailThatCannotBeSentSafelyIsNotSent(t *testing.T) {
 			if c.alter != nil {
 				c.alter(&ch)
 			}
-			r := sender(t, func(o *channel.Options) { o.RootCAs = a.Pool() }).Send(t.Context(), ch, message)
+			r := newSender(t, func(o *sender.Options) { o.RootCAs = a.Pool() }).Send(t.Context(), ch, message)
 			if r.Outcome != c.outcome || r.Class != c.class || r.Error == "" {
 				t.Errorf("result %+v, want %s, %s", r, c.outcome, c.class)
 			}
@@ -304,7 +305,7 @@ func TestAnAnswerBecomesAnOutcome(t *testing.T) {
 		t.Run(fmt.Sprint(c.status), func(t *testing.T) {
 			s, _ := httpServer(t, c.status, "said by /services/T0/B0/secretpath of ann@example.com\nand more")
 			secret := s.URL + "/services/T0/B0/secretpath"
-			r := sender(t, nil).Send(t.Context(), channel.Channel{Name: "c", Kind: channel.Slack,
+			r := newSender(t, nil).Send(t.Context(), channel.Channel{Name: "c", Kind: channel.Slack,
 				Secret: channel.Secret(secret)}, message)
 			if r.Outcome != c.outcome || r.Class != c.class || r.Status != c.status {
 				t.Errorf("result %+v", r)
@@ -319,7 +320,7 @@ func TestAnAnswerBecomesAnOutcome(t *testing.T) {
 
 func TestWhatMustNotBeCalledIsNotCalled(t *testing.T) {
 	s, got := httpServer(t, 200, "")
-	strict := channel.NewSender(channel.Options{Timeout: 2 * time.Second})
+	strict := sender.New(sender.Options{Timeout: 2 * time.Second})
 	defer strict.Close()
 	for _, c := range []channel.Channel{
 		{Name: "w", Kind: channel.Webhook, URL: s.URL, Secret: hookSecret},
@@ -344,7 +345,7 @@ func TestAServerThatHangsCostsATimeoutAndNoMore(t *testing.T) {
 	defer close(release)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	r := sender(t, nil).Send(ctx, channel.Channel{Name: "w", Kind: channel.Webhook, URL: s.URL, Secret: hookSecret},
+	r := newSender(t, nil).Send(ctx, channel.Channel{Name: "w", Kind: channel.Webhook, URL: s.URL, Secret: hookSecret},
 		message)
 	if r.Outcome != "timeout" || r.Class != outcome.ClassRetryable || r.Duration > 3*time.Second {
 		t.Errorf("result %+v", r)

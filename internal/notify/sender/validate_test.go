@@ -1,4 +1,4 @@
-package channel_test
+package sender_test
 
 import (
 	"encoding/json"
@@ -8,23 +8,29 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/notify/channel"
+	"github.com/waybill-dev/waybill/internal/notify/sender"
 	"github.com/waybill-dev/waybill/internal/platform/egress"
 	"github.com/waybill-dev/waybill/test/testkit"
 )
 
-func TestAChannelThatCannotWorkIsRefusedWithTheSettingToCorrect(t *testing.T) {
-	valid := map[channel.Kind]channel.Channel{
+// valid is a channel of each kind.
+func valid() map[channel.Kind]channel.Channel {
+	return map[channel.Kind]channel.Channel{
 		channel.Webhook:   {Name: "c", Kind: channel.Webhook, URL: "https://example.com/x", Secret: hookSecret},
 		channel.PagerDuty: {Name: "c", Kind: channel.PagerDuty, Secret: "0123456789abcdef0123456789abcdef"},
 		channel.Slack:     {Name: "c", Kind: channel.Slack, Secret: "https://hooks.slack.com/services/T/B/x"},
 		channel.Email: {Name: "c", Kind: channel.Email, Host: "smtp.example.com", From: "a@example.com",
 			To: []string{"b@example.com"}},
-		channel.SMS: {Name: "c", Kind: channel.SMS, Account: "AC1", Secret: "t", From: "Waybill",
+		channel.SMS: {Name: "c", Kind: channel.SMS, Account: "AC1", Secret: "token-of-the-account", From: "Waybill",
 			To: []string{"+15005550009"}},
 		channel.NATS: {Name: "c", Kind: channel.NATS, Subject: "oncall.waybill"},
 	}
+}
+
+func TestAChannelThatCannotWorkIsRefusedWithTheSettingToCorrect(t *testing.T) {
+	valid := valid()
 	for kind, c := range valid {
-		if err := c.WithDefaults().Validate(egress.Policy{}); err != nil {
+		if err := sender.Validate(sender.WithDefaults(c), egress.Policy{}); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
@@ -64,7 +70,7 @@ func TestAChannelThatCannotWorkIsRefusedWithTheSettingToCorrect(t *testing.T) {
 	} {
 		ch := valid[c.kind]
 		c.alter(&ch)
-		err := ch.WithDefaults().Validate(egress.Policy{})
+		err := sender.Validate(sender.WithDefaults(ch), egress.Policy{})
 		field, ok := err.(*channel.FieldError)
 		if !ok || field.Field != c.field {
 			t.Errorf("%s with a wrong %s: %v", c.kind, c.field, err)
@@ -102,7 +108,7 @@ func TestASealedSecretOpensForItsChannelAndDestinationAlone(t *testing.T) {
 		if !stored.Sealed() || strings.Contains(string(stored.Secret), string(c.Secret)) || stored.Address() != c.Address() {
 			t.Errorf("%s stored as %s, for %q", c.Kind, string(stored.Secret), stored.Address())
 		}
-		if err := stored.Validate(egress.Policy{}); err != nil {
+		if err := sender.Validate(stored, egress.Policy{}); err != nil {
 			t.Errorf("%s: a sealed channel is refused: %v", c.Kind, err)
 		}
 		if opened, err := stored.Open(ring); err != nil || opened.Secret != c.Secret {
