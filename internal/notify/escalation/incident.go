@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/notify/channel"
 )
 
 // State of an incident.
@@ -94,6 +96,41 @@ type Reach struct {
 	Status    int       `json:"status,omitempty"` // of the last try
 	// Resolved: after the acknowledgement, the channel has closed what it opened.
 	Resolved bool `json:"resolved,omitempty"`
+}
+
+// ReachOf is how far a channel has come, which step chose.
+func (i *Incident) ReachOf(name string, step int) *Reach {
+	r := i.Reach[name]
+	if r == nil {
+		r = &Reach{Step: step}
+		i.Reach[name] = r
+	}
+	return r
+}
+
+// Start puts a message under way on the channel: number, about the problems after
+// from up to to. Its first try is due at tryAt. Nothing is sent yet.
+func (r *Reach) Start(number int, from, to uint64, now, tryAt time.Time) {
+	r.Active, r.Message, r.From, r.To, r.Tries = true, number, from, to, 0
+	r.StartedAt, r.TryAt = now.UTC(), tryAt.UTC()
+}
+
+// Heard takes in whether a message about the problems up to a revision came
+// through on a channel of the incident.
+func (i *Incident) Heard(r *Reach, to uint64, told bool, now time.Time) {
+	if !told {
+		r.Failures++
+		return
+	}
+	r.Told, r.ToldAt, r.Failures = max(r.Told, to), now.UTC(), 0
+	if i.ToldAt.IsZero() {
+		i.ToldAt = now.UTC()
+	}
+}
+
+// Tried notes what came of a try of the message under way.
+func (r *Reach) Tried(number int, came channel.Result) {
+	r.Tries, r.Outcome, r.Error, r.Status = number, string(came.Outcome), came.Error, came.Status
 }
 
 // IncidentID follows from the problem that begins the incident, so that whoever

@@ -229,18 +229,9 @@ func (a *actor) apply(plan escalation.Plan, now time.Time, last uint64) {
 		a.doc.Alerted = last
 	}
 	for _, st := range starts {
-		r := a.doc.Reach[st.Channel]
-		if r == nil {
-			r = &escalation.Reach{}
-			a.doc.Reach[st.Channel] = r
-		}
+		r := a.doc.ReachOf(st.Channel, st.Step)
 		a.doc.Messages++
-		if r.Step == 0 {
-			r.Step = st.Step
-		}
-		from := a.coveredFrom(st, r, last)
-		r.Active, r.Message, r.From, r.To, r.StartedAt, r.Tries, r.TryAt = true, a.doc.Messages, from, last, now.UTC(), 0,
-			now.UTC()
+		r.Start(a.doc.Messages, a.coveredFrom(st, r, last), last, now, now)
 	}
 	if len(starts) > 0 || plan.Steps != a.doc.Steps {
 		a.doc.Steps, a.dirty = plan.Steps, true
@@ -308,18 +299,11 @@ func (a *actor) result(o tried, now time.Time) {
 		a.resolved(o, r, now)
 		return
 	}
-	if o.result.Told() {
-		r.Told, r.ToldAt, r.Failures = max(r.Told, o.job.to), now.UTC(), 0
-		if a.doc.ToldAt.IsZero() {
-			a.doc.ToldAt = now.UTC()
-		}
-	} else {
-		r.Failures++
-	}
+	a.doc.Heard(r, o.job.to, o.result.Told(), now)
 	if r.Message != o.job.number {
 		return // another message has taken its place
 	}
-	r.Tries, r.Outcome, r.Error, r.Status = o.job.try, string(o.result.Outcome), o.result.Error, o.result.Status
+	r.Tried(o.job.try, o.result)
 	switch {
 	case o.result.Told():
 		r.Active = false

@@ -8,7 +8,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
-	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
 	"github.com/waybill-dev/waybill/streams"
@@ -27,22 +26,15 @@ func (s *session) record(ctx context.Context, j *job, r channel.Result) {
 		named, rest = named[:maxNamed], len(named)-maxNamed
 	}
 	kind, address := s.kindOf(j.channel)
+	try := escalation.Try{Incident: j.a.id, Policy: j.policy, Step: j.step, Channel: j.channel, Kind: kind,
+		Address: address, Message: j.message.ID, Number: j.try, Action: actionOf(j), Result: r, Program: s.o.Name,
+		Software: s.o.Software}
+	if rest > 0 {
+		try.Detail = fmt.Sprintf("the message told of %d more", rest)
+	}
 	msgs := make([]*nats.Msg, 0, len(named))
 	for _, m := range named {
-		rec := record.Record{
-			ID:   record.EscalationID(j.message.ID, j.channel, j.try, m.ID),
-			Kind: record.Escalation, At: r.StartedAt.Add(r.Duration), Tenant: m.Tenant, EventID: m.EventID,
-			EndpointID: m.EndpointID,
-			EventType:  m.EventType, ReplayID: m.ReplayID, DeliverBy: m.DeliverBy, Reason: m.Reason,
-			Action: actionOf(j), Attempt: j.try, StartedAt: r.StartedAt, DurationUS: r.Duration.Microseconds(), Status: r.Status,
-			Outcome: string(r.Outcome), Class: string(r.Class), Error: r.Error, URL: address,
-			IncidentID: j.a.id, MessageID: j.message.ID, EscalationPolicy: j.policy, Step: j.step, Channel: j.channel,
-			ChannelKind: kind,
-			Dispatcher:  s.o.Name, Software: s.o.Software,
-		}
-		if rest > 0 {
-			rec.Detail = fmt.Sprintf("the message told of %d more", rest)
-		}
+		rec := try.Record(m.Problem)
 		msg, err := rec.Message()
 		if err != nil {
 			s.log.Error().Err(err).Msg("escalation.not_recorded")

@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
-	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
 	"github.com/waybill-dev/waybill/streams"
@@ -215,12 +214,11 @@ func (w *Watchdog) add(n *notice, g *group, c alert, revision uint64) {
 // open stores the incident as one whose first message is under way. If the
 // process dies on the next line, an escalator sends that message, under its id.
 func (w *Watchdog) open(ctx context.Context, kv jetstream.KeyValue, n *notice) {
-	i, now := n.incident, time.Now().UTC()
+	i, now := n.incident, time.Now()
 	i.Steps, i.Messages = 1, 1
 	n.id = i.MessageID(1)
 	for _, c := range i.Policy.Steps[0].Channels {
-		i.Reach[c] = &escalation.Reach{Step: 1, Active: true, Message: 1, To: i.Seen, StartedAt: now,
-			TryAt: now.Add(leaveAlone)}
+		i.ReachOf(c, 1).Start(i.Messages, 0, i.Seen, now, now.Add(leaveAlone))
 	}
 	if kv == nil || i.FirstRevision == 0 {
 		return
@@ -323,20 +321,19 @@ func (n *notice) try() int {
 
 // note makes a try part of the incident.
 func (w *Watchdog) note(n *notice, number int, name string, r channel.Result) {
-	i, now := n.incident, time.Now().UTC()
+	i, now := n.incident, time.Now()
 	reach := i.Reach[name]
-	if reach == nil {
-		reach = &escalation.Reach{Step: number, Message: 1, To: i.Seen, StartedAt: now}
-		i.Reach[name] = reach
+	if reach == nil { // the escalator's, or a later step's, which open does not start
+		reach = i.ReachOf(name, number)
+		reach.Start(1, 0, i.Seen, now, time.Time{})
+		reach.Active = false
 	}
-	reach.Tries, reach.Outcome, reach.Error, reach.Status = 1, string(r.Outcome), r.Error, r.Status
+	reach.Tried(1, r)
 	i.Steps = max(i.Steps, number)
+	i.Heard(reach, i.Seen, r.Told(), now)
 	if r.Told() {
-		reach.Active, reach.Told, reach.ToldAt, reach.Failures = false, i.Seen, now, 0
-		i.ToldAt = now
-		return
+		reach.Active = false
 	}
-	reach.Failures++
 }
 
 // save stores how far the incident has come, unless an escalator has it by now.
@@ -368,15 +365,13 @@ func (w *Watchdog) recordTry(ctx context.Context, n *notice, number int, name st
 	if c, ok := w.channels.Get(name); ok {
 		kind, address = string(c.Kind), c.Address()
 	}
+	try := escalation.Try{Incident: n.incident.ID, Policy: n.incident.Policy.Name, Step: number, Channel: name, Kind: kind,
+		Address: address, Message: n.id, Action: "trigger", Actor: Actor, Result: r, Program: w.o.Name,
+		Software: w.o.Software}
 	msgs := make([]*nats.Msg, 0, len(named))
 	for _, c := range named {
-		rec := w.escalationRecord(c, "trigger")
-		rec.ID = record.EscalationID(n.id, name, c.try, c.ID)
-		rec.At, rec.StartedAt, rec.DurationUS = r.StartedAt.Add(r.Duration), r.StartedAt, r.Duration.Microseconds()
-		rec.Attempt, rec.Status, rec.Outcome, rec.Class, rec.Error, rec.URL = c.try, r.Status, string(r.Outcome),
-			string(r.Class), r.Error, address
-		rec.IncidentID, rec.MessageID, rec.EscalationPolicy, rec.Step = n.incident.ID, n.id, n.incident.Policy.Name, number
-		rec.Channel, rec.ChannelKind = name, kind
+		try.Number, try.Detail = c.try, c.detail()
+		rec := try.Record(c.Problem)
 		m, err := rec.Message()
 		if err != nil {
 			w.log.Error().Err(err).Msg("watchdog.not_recorded")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -193,9 +194,10 @@ func (w *Watchdog) handOver(ctx context.Context, cs []alert) map[key]bool {
 			w.log.Error().Err(err).Msg("watchdog.not_handed_over")
 			continue
 		}
-		r := w.escalationRecord(c, actionHandedOver)
-		r.ID = record.WatchdogID(record.Escalation, actionHandedOver, c.ID)
-		r.Outcome, r.Class = actionHandedOver, string(outcome.ClassRetryable)
+		r := escalation.Try{Action: actionHandedOver, Actor: Actor, Detail: c.detail(), Program: w.o.Name,
+			Software: w.o.Software,
+			Result:   channel.Result{Outcome: actionHandedOver, Class: outcome.ClassRetryable}}.Record(c.Problem)
+		r.ID, r.At = record.WatchdogID(record.Escalation, actionHandedOver, c.ID), time.Now()
 		on, err := r.Message()
 		if err != nil {
 			w.log.Error().Err(err).Msg("watchdog.not_handed_over")
@@ -256,15 +258,10 @@ func (w *Watchdog) publish(ctx context.Context, cs []alert, msgs []*nats.Msg, ac
 	return ok
 }
 
-// escalationRecord is what all records of one alert have alike.
-func (w *Watchdog) escalationRecord(c alert, action string) record.Record {
-	detail := ""
-	if c.overdue {
-		detail = fmt.Sprintf("no verdict is on record (record %d of LEDGER)", c.seq)
+// detail is what a record says of the alert besides.
+func (c alert) detail() string {
+	if !c.overdue {
+		return ""
 	}
-	return record.Record{Kind: record.Escalation, At: time.Now(), Tenant: c.Tenant, EventID: c.EventID,
-		EndpointID: c.EndpointID,
-		EventType:  c.EventType, ReplayID: c.ReplayID, DeliverBy: c.DeliverBy, Reason: c.Reason, Detail: detail, Actor: Actor,
-		Action:     action,
-		Dispatcher: w.o.Name, Software: w.o.Software}
+	return fmt.Sprintf("no verdict is on record (record %d of LEDGER)", c.seq)
 }
