@@ -160,6 +160,30 @@ func TestWhatNobodyVouchesForIsNamed(t *testing.T) {
 	says(out, "event_unknown", "EVENTS ends at 1, it says message 999", "forged-1", "attempt_not_claimed", made.ID,
 		undone.ID)
 
+	// Its evidence is on record and signed for, and says that nobody took the event in.
+	d.signed()
+	key := filepath.Join(t.TempDir(), "ledger.pub")
+	_, public, _ := waybill(t, "", "ledger", "key", "show", "--data", d.dir)
+	if err := os.WriteFile(key, []byte(public), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "forged.json")
+	says(ask(1, "evidence", "export", "forged-1", "--out", file),
+		"EVENTS does not vouch for event forged-1: event_unknown")
+	verify := func(want int, file string) string {
+		t.Helper()
+		code, out, errs := waybill(t, "", "evidence", "verify", file, "--key", key)
+		if code != want {
+			t.Errorf("%s: exit %d, want %d\n%s%s", file, code, want, out, errs)
+		}
+		return strings.Join(strings.Fields(out+errs), " ")
+	}
+	says(verify(1, file), "PROVEN to be on record, and EVENTS does NOT VOUCH for it",
+		"EVENTS ends at 1, it says message 999")
+	honest := filepath.Join(t.TempDir(), "honest.json")
+	ask(0, "evidence", "export", "order-1", "--out", honest)
+	says(verify(0, honest), "EVENTS, the stream that takes events in, held the event as it is on record")
+
 	// A row in ClickHouse that LEDGER never had.
 	columns := d.query("SELECT arrayStringConcat(groupArray(name), ', ') FROM (SELECT name FROM system.columns WHERE " +
 		"database = 'waybill' AND table = 'records' AND default_kind = '' ORDER BY position)")

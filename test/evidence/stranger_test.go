@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/ledger/evidence"
 )
@@ -51,6 +52,14 @@ func TestAStrangersVerifierAgrees(t *testing.T) {
 			t.Fatalf("the file has no %s", old)
 		}
 		return reseal(bytes.Replace(b[:last], []byte(old), []byte(new), 1))
+	}
+	// The second format, with what EVENTS said.
+	f.Statement.Events = &evidence.Events{AskedAt: time.Now(), Findings: []string{"event_unknown: EVENTS ends at 1"}}
+	second := filepath.Join(t.TempDir(), "second.json")
+	s.must(os.WriteFile(second, f.Encode(), 0o600))
+	if out, err := stranger(second, s.key.Verifier); err != nil || !strings.Contains(out, "proven: ") ||
+		!strings.Contains(out, "EVENTS did not vouch for it: event_unknown") {
+		t.Errorf("a file of the second format: %v\n%s", err, out)
 	}
 	bit := bytes.Clone(b)
 	bit[last/2] ^= 1

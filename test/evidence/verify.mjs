@@ -25,6 +25,7 @@ function write(f) {
   const only = (o, ...names) => Object.fromEntries(names.map((n) => [n, o[n]]));
   const statement = only(f.statement, 'exported_at', 'exported_by', 'software', 'checkpoint_at', 'uncovered', 'queries');
   statement.queries = statement.queries.map((q) => only(q, 'finds', 'sql'));
+  if (f.format === 'waybill-evidence/2') statement.events = only(f.statement.events, 'asked_at', 'vouched', 'beyond', 'findings');
   const checkpoint = only(f.checkpoint, 'note', 'timestamps');
   checkpoint.timestamps = checkpoint.timestamps.map((t) => only(t, 'authority', 'token'));
   return `{"format":${s(f.format)},\n"subject":${s(only(f.subject, 'tenant', 'event_id', 'endpoint_id'))},\n"limits":${s(f.limits)},\n` +
@@ -41,7 +42,7 @@ must(raw.subarray(last).equals(Buffer.from(`"sha256":"${sha256(head).toString('h
 
 let f;
 try { f = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(raw)); } catch (e) { fail(2, e.message); }
-must(f.format === 'waybill-evidence/1' && f.limits === limits, 2, 'another format');
+must(['waybill-evidence/1', 'waybill-evidence/2'].includes(f.format) && f.limits === limits, 2, 'another format');
 must(Buffer.from(write(f)).equals(head), 2, 'it is not written as the format says');
 
 const [name, hash] = vkey.split('+');
@@ -111,4 +112,5 @@ for (const r of records.filter((r) => !owns(r))) {
 }
 
 must(f.statement.uncovered.every((u) => BigInt(u) >= size), 7, 'a covered record is called uncovered');
+for (const finding of f.statement.events?.findings ?? []) console.log(`EVENTS did not vouch for it: ${finding}`);
 console.log(`proven: ${records.length} records`);

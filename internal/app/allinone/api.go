@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/app/process"
+	"github.com/waybill-dev/waybill/internal/ledger/audit/outside"
 	"github.com/waybill-dev/waybill/internal/ledger/transparency"
 	"github.com/waybill-dev/waybill/internal/operator/api"
 	"github.com/waybill-dev/waybill/internal/operator/control"
@@ -38,8 +39,12 @@ func (w *Waybill) startAPI(ctx context.Context, _ *registry.View) error {
 	if err != nil {
 		return err
 	}
+	events, err := outside.OpenEvents(nc, w.js)
+	if err != nil {
+		return err
+	}
 	c, err := control.New(ctx, control.Options{NC: nc, Egress: w.egress, Proxy: w.proxy, ProxyNames: w.o.EgressProxy.Names,
-		Keys: w.keys, RootCAs: w.o.RootCAs, Redact: w.redact, Ledger: history.New(w.reader)})
+		Keys: w.keys, RootCAs: w.o.RootCAs, Redact: w.redact, Ledger: history.New(w.reader).Asking(events)})
 	if err != nil {
 		return err
 	}

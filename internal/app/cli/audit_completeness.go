@@ -53,15 +53,14 @@ Exit status 1 when something does not match.`,
 	return c
 }
 
-// complete asks with NATS where it is known. A ClickHouse that was named alone may
-// be another deployment's than the one that runs here.
+// complete asks with NATS where it is known.
 func (q *question) complete(ctx context.Context, a auditor.Auditor, patience time.Duration) (none audit.Completeness,
 	err error) {
-	at, err := q.target.find()
+	with, err := q.target.withStreams()
 	if err != nil {
 		return none, err
 	}
-	if at.natsURL == "" || q.target.natsURL == "" && q.target.clickhouse != "" {
+	if !with {
 		return a.Completeness(ctx, q.filter, q.limit, nil)
 	}
 	nc, js, err := q.target.connectNATS(ctx)

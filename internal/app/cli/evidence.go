@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/app/process"
+	"github.com/waybill-dev/waybill/internal/ledger/audit/outside"
 	"github.com/waybill-dev/waybill/internal/ledger/evidence"
 	"github.com/waybill-dev/waybill/internal/operator/control"
+	"github.com/waybill-dev/waybill/internal/operator/history"
 	"github.com/waybill-dev/waybill/internal/platform/text"
 )
 
@@ -73,9 +75,34 @@ is left out, and the file says so.`,
 			return err
 		}
 		defer closeLedger()
-		return f.export(c.Context(), s, l, q)
+		asking, closeNATS, err := f.asking(c.Context(), s, l)
+		if err != nil {
+			return err
+		}
+		defer closeNATS()
+		return f.export(c.Context(), s, asking, q)
 	}
 	return c
+}
+
+// asking lets the file say whether EVENTS vouches for the event, where NATS is
+// known and answers.
+func (f *exportFlags) asking(ctx context.Context, s stdio, l history.History) (history.History, func(), error) {
+	with, err := f.target.withStreams()
+	if err != nil || !with {
+		return l, func() {}, err
+	}
+	nc, js, err := f.target.connectNATS(ctx)
+	if err != nil {
+		fmt.Fprintf(s.err, "waybill: EVENTS is not asked, and the file will say so: %v\n", err)
+		return l, func() {}, nil
+	}
+	events, err := outside.OpenEvents(nc, js)
+	if err != nil {
+		nc.Close()
+		return l, nil, err
+	}
+	return l.Asking(events), nc.Close, nil
 }
 
 func (f *exportFlags) export(ctx context.Context, s stdio, l control.EvidenceSource, q control.EvidenceRequest) error {
@@ -91,24 +118,34 @@ func (f *exportFlags) export(ctx context.Context, s stdio, l control.EvidenceSou
 		fmt.Fprintf(s.err, "waybill: no checkpoint covers %d of the %s yet; what is not covered is left out, and the file "+
 			"says so; export again in a minute\n", n, text.Count(n+len(e.Records), "record", "records"))
 	}
-	if wrote, err := writeFile(s.out, "out", f.to, b); err != nil || !wrote {
+	wrote, err := writeFile(s.out, "out", f.to, b)
+	if err != nil {
 		return err
+	}
+	var unvouched error
+	if e := e.Statement.Events; e != nil && len(e.Findings) > 0 {
+		unvouched = fmt.Errorf("EVENTS does not vouch for event %s: %s; the file says so; look at the whole ledger: waybill "+
+			"audit completeness", printable(q.EventID), printable(e.Findings[0]))
+	}
+	if !wrote {
+		return unvouched
 	}
 	tree, err := evidence.TreeOf(e.Checkpoint.Note)
 	if err != nil {
 		return err
 	}
 	if f.out == "json" {
-		return printJSON(s.out, map[string]any{"file": f.to, "tenant": e.Subject.Tenant, "event_id": e.Subject.EventID,
-			"endpoint_id": e.Subject.EndpointID,
-			"records":     len(e.Records), "uncovered": len(e.Statement.Uncovered), "origin": tree.Origin, "size": tree.Size,
-			"bytes": len(b)})
+		return errors.Join(unvouched, printJSON(s.out,
+			map[string]any{"file": f.to, "tenant": e.Subject.Tenant, "event_id": e.Subject.EventID,
+				"endpoint_id": e.Subject.EndpointID,
+				"records":     len(e.Records), "uncovered": len(e.Statement.Uncovered), "origin": tree.Origin, "size": tree.Size,
+				"bytes": len(b)}))
 	}
 	_, err = fmt.Fprintf(s.out, "%s  %s of event %s, proven by the checkpoint of %s over %s\nverify it anywhere with: "+
 		"waybill evidence verify %s --key ledger.pub\nledger.pub is what waybill ledger key show prints\n",
 		f.to, text.Count(len(e.Records), "record", "records"), printable(e.Subject.EventID), printable(tree.Origin),
 		text.Count(tree.Size, "record", "records"), f.to)
-	return err
+	return errors.Join(unvouched, err)
 }
 
 // readBounded reads a file, or - for standard input.

@@ -69,8 +69,8 @@ the file is verified first and the page says so; without, it says that it was no
 			err = fmt.Errorf("%s is not as it was written: %s; see: waybill evidence verify %s --key KEY", args[0],
 				printable(r.Problems[0]), args[0])
 		}
-		if err == nil && len(r.Contradictions) > 0 {
-			err = contradicts(args[0], r)
+		if err == nil {
+			err = doubts(args[0], r)
 		}
 		return err
 	}
@@ -127,6 +127,7 @@ func printStory(w io.Writer, room int, file string, r *evidence.Report) error {
 	var b strings.Builder
 	section(&b, "Wrong with it", r.Problems)
 	section(&b, "CONTRADICTION on record", r.Contradictions)
+	section(&b, "NOT VOUCHED FOR by EVENTS when the file was written", r.Findings)
 	section(&b, "Not in this file, or not known", r.Story.Gaps())
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -122,8 +122,8 @@ one id, 2 wrong use.`,
 			err = fmt.Errorf("%s is not proven: %s; ask for the file again, and for the key by another way", args[0],
 				printable(first(r.Problems...)))
 		}
-		if err == nil && len(r.Contradictions) > 0 {
-			err = contradicts(args[0], r)
+		if err == nil {
+			err = doubts(args[0], r)
 		}
 		if err == nil && r.Payload == evidence.PayloadDiffers {
 			err = fmt.Errorf("%s is proven, and %s is not what was sent: %s; ask whoever gave you the payload for the bytes "+
@@ -155,6 +155,7 @@ func printReport(w io.Writer, file string, r *evidence.Report) error {
 	var b strings.Builder
 	section(&b, "Wrong with it", r.Problems)
 	section(&b, "CONTRADICTION on record", r.Contradictions)
+	section(&b, "NOT VOUCHED FOR by EVENTS when the file was written", r.Findings)
 	if r.Proven && r.PayloadProblem != "" {
 		section(&b, "Wrong with the payload, not with the file", []string{r.PayloadProblem})
 	}
@@ -177,16 +178,26 @@ func aboutText(about string) string {
 	return printable(about)
 }
 
-// contradicts is the error of a file whose records contradict each other.
-func contradicts(file string, r *evidence.Report) error {
-	return fmt.Errorf("%s shows different events under one id; compare what was sent with the digests: waybill event "+
-		"show %s", file, printable(r.Subject.EventID))
+// doubts is the error of a file that is as it was signed and MUST NOT be believed as
+// it is: its records contradict each other, or EVENTS did not hold the event.
+func doubts(file string, r *evidence.Report) error {
+	switch {
+	case len(r.Contradictions) > 0:
+		return fmt.Errorf("%s shows different events under one id; compare what was sent with the digests: waybill event "+
+			"show %s", file, printable(r.Subject.EventID))
+	case len(r.Findings) > 0:
+		return fmt.Errorf("%s is about an event that EVENTS did not vouch for: %s; look at the whole ledger: waybill audit "+
+			"completeness", file, printable(r.Findings[0]))
+	}
+	return nil
 }
 
 func verdict(r *evidence.Report) string {
 	switch {
 	case r.Proven && len(r.Contradictions) > 0:
 		return "PROVEN, and it CONTRADICTS ITSELF: different events stand under one id"
+	case r.Proven && len(r.Findings) > 0:
+		return "PROVEN to be on record, and EVENTS does NOT VOUCH for it"
 	case r.Proven && r.Payload == evidence.PayloadDiffers:
 		return "PROVEN: the file is as it was signed; the PAYLOAD given is NOT what was sent"
 	case r.Proven:

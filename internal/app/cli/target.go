@@ -138,6 +138,13 @@ func (t *target) read() (allinone.Addresses, string, error) {
 }
 
 // connectNATS opens the connection; the caller closes it.
+// withStreams says whether the streams of the ledger's own deployment can be asked
+// too. A ClickHouse that was named alone may be another one's than what runs here.
+func (t *target) withStreams() (bool, error) {
+	at, err := t.find()
+	return at.natsURL != "" && (t.natsURL != "" || t.clickhouse == ""), err
+}
+
 func (t *target) connectNATS(ctx context.Context) (*nats.Conn, jetstream.JetStream, error) {
 	at, err := t.find()
 	if err != nil {

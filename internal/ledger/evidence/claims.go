@@ -94,6 +94,11 @@ func (r *Report) notProven(f *File, timed bool) {
 		no("What %s found besides: no checkpoint covered %s yet. Export again later.",
 			text.Count(n, "record says that was", "records say that were"), pronoun(n))
 	}
+	if e := f.Statement.Events; e == nil {
+		no("That the event came in: EVENTS was not asked for it when the file was written.")
+	} else if e.Vouched+e.Beyond > 0 && len(e.Findings) == 0 {
+		no("That the event came in. %s", e.text())
+	}
 	no("The statement of who exported this file, when and with which queries: it is the exporter's word.")
 	r.NotProven = append(r.NotProven, r.Story.Gaps()...)
 }

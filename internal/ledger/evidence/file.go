@@ -19,8 +19,12 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Format names the file's format. Its number changes when the format does.
-const Format = "waybill-evidence/1"
+// The formats. The number changes when the format does: 2 is 1 with what EVENTS
+// said in the statement, and a file is of 1 when EVENTS was not asked.
+const (
+	Format1 = "waybill-evidence/1"
+	Format2 = "waybill-evidence/2"
+)
 
 // Limits stands in every file of this format: what a proof of inclusion is not.
 const Limits = "This file proves that its records were in the ledger, as they are here, when the checkpoint was " +
@@ -58,6 +62,7 @@ type Statement struct {
 	// checkpoint covered yet; they are not in the file.
 	Uncovered []uint64
 	Queries   []Query
+	Events    *Events // nil: EVENTS was not asked
 }
 
 // Query is one question that found records.
@@ -107,6 +112,8 @@ type wireStatement struct {
 	CheckpointAt string   `json:"checkpoint_at"`
 	Uncovered    []string `json:"uncovered"`
 	Queries      []Query  `json:"queries"`
+
+	Events *wireEvents `json:"events"`
 }
 
 type wireCheckpoint struct {
@@ -127,10 +134,17 @@ type wireRecord struct {
 	Proof [][]byte `json:"proof"`
 }
 
+func (f *File) format() string {
+	if f.Statement.Events == nil {
+		return Format1
+	}
+	return Format2
+}
+
 // Encode writes the file: there is one way to write it, byte for byte.
 func (f *File) Encode() []byte {
 	var b writer
-	b.raw(`{"format":`).text(Format)
+	b.raw(`{"format":`).text(f.format())
 	b.raw(",\n\"subject\":{\"tenant\":").text(f.Subject.Tenant).raw(`,"event_id":`).text(f.Subject.EventID).
 		raw(`,"endpoint_id":`).text(f.Subject.EndpointID)
 	b.raw("},\n\"limits\":").text(Limits)
@@ -144,7 +158,7 @@ func (f *File) Encode() []byte {
 	for i, q := range s.Queries {
 		b.comma(i).raw(`{"finds":`).text(q.Finds).raw(`,"sql":`).text(q.SQL).raw("}")
 	}
-	b.raw("]},\n\"checkpoint\":{\"note\":").text(f.Checkpoint.Note).raw(`,"timestamps":[`)
+	b.raw("]").events(s.Events).raw("},\n\"checkpoint\":{\"note\":").text(f.Checkpoint.Note).raw(`,"timestamps":[`)
 	for i, t := range f.Checkpoint.Timestamps {
 		b.comma(i).raw(`{"authority":`).text(t.Authority).raw(`,"token":`).bytes(t.Token).raw("}")
 	}
@@ -225,8 +239,10 @@ var ErrNotEvidence = errors.New("not an evidence file")
 // Intact.
 func Decode(b []byte) (*File, error) {
 	var which struct{ Format string }
-	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&which); err == nil && which.Format != Format {
-		return nil, fmt.Errorf("%w: its format is %.40q; this version reads %q", ErrNotEvidence, which.Format, Format)
+	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&which); err == nil && which.Format != Format1 &&
+		which.Format != Format2 {
+		return nil, fmt.Errorf("%w: its format is %.40q; this version reads %q and %q", ErrNotEvidence, which.Format, Format1,
+			Format2)
 	}
 	var w wire
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -313,6 +329,9 @@ func (w *wire) file() (*File, error) {
 			return nil, fmt.Errorf("uncovered: %w", err)
 		}
 		s.Uncovered = append(s.Uncovered, idx)
+	}
+	if s.Events, err = w.Statement.Events.events(); err != nil {
+		return nil, fmt.Errorf("events: %w", err)
 	}
 	f.Checkpoint.Note = w.Checkpoint.Note
 	for _, t := range w.Checkpoint.Timestamps {

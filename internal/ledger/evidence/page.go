@@ -26,6 +26,7 @@ type page struct {
 	Event, Type, Tenant, Endpoint string
 	Verdict                       verdict
 	Problems, Contradictions      []string
+	Findings                      []string
 	Facts                         []item
 	Deliveries                    []deliveryView
 	Lists                         []list
@@ -90,7 +91,7 @@ func Page(w io.Writer, r *Report) error {
 
 func pageOf(r *Report) *page {
 	p := &page{Event: r.Subject.EventID, Tenant: r.Subject.Tenant, Endpoint: r.Subject.EndpointID, Verdict: verdictOf(r),
-		Problems: r.Problems, Contradictions: r.Contradictions,
+		Problems: r.Problems, Contradictions: r.Contradictions, Findings: r.Findings,
 		NotProven: r.NotProven, Digest: r.Digest, AxisY: axisY, TickY: axisY + 15}
 	for i := range r.Story.Event {
 		e := &r.Story.Event[i]
@@ -133,6 +134,10 @@ func verdictOf(r *Report) verdict {
 	case r.Proven && len(r.Contradictions) > 0:
 		return verdict{"bad", "Verified, and it contradicts itself",
 			"The records on this page are as they were signed. They show different events under one id: see below."}
+	case r.Proven && len(r.Findings) > 0:
+		return verdict{"bad", "Verified, and EVENTS does not vouch for it",
+			"The records on this page are as they were signed. The stream that takes events in did not hold the event " +
+				"as they say: see below."}
 	case r.Proven:
 		return verdict{"good", "Verified", fmt.Sprintf("Every record on this page was in the ledger %s when its "+
 			"checkpoint over %s was signed by the key %s, and none was changed since.", r.Origin,

@@ -37,6 +37,9 @@ type Report struct {
 	// Contradictions are what is on record, signed for, and cannot be as it should:
 	// two events under one id. They make no file wrong, and MUST NOT be overlooked.
 	Contradictions []string `json:"contradictions"`
+	// Findings are what EVENTS did not vouch for when the file was written: the
+	// exporter's word, which makes no file wrong and MUST NOT be overlooked.
+	Findings []string `json:"findings"`
 	// Payload is what came of comparing Options.Payload; "": it was not compared.
 	// Another payload makes no file wrong.
 	Payload        PayloadVerdict `json:"payload,omitempty"`
@@ -87,7 +90,8 @@ func (r *Report) wrong(format string, args ...any) {
 // Verify checks everything there is to check in a file, and says what it
 // proves. It reads nothing but its arguments.
 func Verify(b []byte, o Options) *Report {
-	r := &Report{Problems: []string{}, Contradictions: []string{}, Claims: []Claim{}, NotProven: []string{},
+	r := &Report{Problems: []string{}, Contradictions: []string{}, Findings: []string{}, Claims: []Claim{},
+		NotProven: []string{},
 		Witnessed: []Witness{}, Stamps: []Stamp{}, Digest: hexDigest(b)}
 	if err := Intact(b); err != nil {
 		r.wrong("%v", err)
@@ -98,6 +102,9 @@ func Verify(b []byte, o Options) *Report {
 		return r
 	}
 	r.Subject, r.Statement = f.Subject, &f.Statement
+	if e := f.Statement.Events; e != nil {
+		r.Findings = append(r.Findings, e.Findings...)
+	}
 	if f.Subject.EventID == "" || f.Subject.Tenant == "" {
 		r.wrong("the file names no event or no tenant")
 	}

@@ -208,7 +208,7 @@ func TestAFileThatIsWrongIsRejectedForItsReason(t *testing.T) {
 			"line 2, column"},
 		"an unknown member": {reseal(bytes.Replace(b, []byte(`"limits"`), []byte(`"more":1,"limits"`), 1)), l.options(),
 			"unknown field"},
-		"an older format": {reseal(bytes.Replace(b, []byte(evidence.Format), []byte("waybill-evidence/0"), 1)),
+		"an older format": {reseal(bytes.Replace(b, []byte(evidence.Format1), []byte("waybill-evidence/0"), 1)),
 			l.options(), `its format is "waybill-evidence/0"; this version reads "waybill-evidence/1"`},
 		"another file": {[]byte("{}\n"), l.options(), "its format is"},
 		"no JSON":      {[]byte("hello"), l.options(), "line 1, column 1"},

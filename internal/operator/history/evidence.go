@@ -15,6 +15,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/audit"
+	"github.com/waybill-dev/waybill/internal/ledger/audit/outside"
 	"github.com/waybill-dev/waybill/internal/ledger/evidence"
 	"github.com/waybill-dev/waybill/internal/ledger/merkle"
 	"github.com/waybill-dev/waybill/internal/operator/control"
@@ -36,6 +38,7 @@ func (h History) Evidence(ctx context.Context, q control.EvidenceRequest) (*evid
 	if err := g.others(ctx); err != nil {
 		return nil, err
 	}
+	g.vouched(ctx, h.events)
 	c, err := g.checkpoint(ctx, q.Wait)
 	if err != nil {
 		return nil, err
@@ -122,6 +125,36 @@ func decode(rows []ledger.Body) ([]record.Record, error) {
 		}
 	}
 	return out, nil
+}
+
+// vouched asks EVENTS about the records that say that the event came in. Where it
+// does not answer, the file says that it was not asked.
+func (g *gatherer) vouched(ctx context.Context, events *outside.Events) {
+	if events == nil {
+		return
+	}
+	var came []audit.EventRecord
+	for i, r := range g.ours {
+		switch r.Kind {
+		case record.EventAccepted, record.EventUnmatched, record.EventRejected:
+			came = append(came, audit.EventRecord{Idx: g.rows[i].Idx, ID: r.ID, Kind: string(r.Kind), At: r.At,
+				Tenant: r.Tenant, EventID: r.EventID, EventSeq: r.EventSeq, StoredAt: r.StoredAt, DataDigest: r.DataDigest,
+				Epoch: g.rows[i].StreamEpoch})
+		}
+	}
+	if len(came) == 0 {
+		return
+	}
+	slices.SortFunc(came, func(a, b audit.EventRecord) int { return cmp.Compare(a.EventSeq, b.EventSeq) })
+	var found outside.Finding
+	if err := events.Vouch(ctx, came, &found); err != nil {
+		return
+	}
+	said := &evidence.Events{AskedAt: time.Now().UTC(), Vouched: found.Vouched.Events, Beyond: found.Vouched.EventsBeyond}
+	for _, m := range found.Mismatches {
+		said.Findings = append(said.Findings, m.What+": "+m.Detail)
+	}
+	g.file.Statement.Events = said
 }
 
 // others reads what the event's records refer to: three questions at once.

@@ -10,14 +10,24 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/audit/outside"
 	"github.com/waybill-dev/waybill/internal/operator/control"
 )
 
 // History is a control.Ledger.
-type History struct{ db *ledger.DB }
+type History struct {
+	db     *ledger.DB
+	events *outside.Events // nil: EVENTS is not asked
+}
 
 // New answers from db.
-func New(db *ledger.DB) History { return History{db} }
+func New(db *ledger.DB) History { return History{db: db} }
+
+// Asking lets evidence say whether EVENTS vouches for its event.
+func (h History) Asking(events *outside.Events) History {
+	h.events = events
+	return h
+}
 
 // Event returns what is on record of an event.
 func (h History) Event(ctx context.Context, tenant, id string) (control.EventRecord, bool, error) {
