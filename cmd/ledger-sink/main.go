@@ -54,6 +54,7 @@ checkpoints of it. Both are served on --http: /log/checkpoint, /log/tile/…
 				return err
 			}
 			o.NATS, o.Ledger, o.Log, o.Registerer, o.Tree = env.NATS, db, env.Log, env.Metrics, tree
+			o.LostEndpoints = db.LostEndpoints
 			stage, err := sink.New(o)
 			if err != nil {
 				return err

@@ -96,7 +96,8 @@ func expected() map[string][]string {
 			"waybill_deliveries_moved_aside_total", "waybill_oldest_due_seconds"}, working...),
 		"ledger-sink": {"waybill_ledger_sink_records_stored_total", "waybill_ledger_sink_insert_duration_seconds",
 			"waybill_ledger_sink_writing",
-			"waybill_ledger_sink_stream_sequence", "waybill_ledger_sink_interruptions_total"},
+			"waybill_ledger_sink_stream_sequence", "waybill_ledger_sink_interruptions_total",
+			"waybill_ledger_sink_endpoints_lost"},
 		"escalator": {"waybill_escalator_leading", "waybill_incidents_open", "waybill_escalations_untold_total",
 			"waybill_escalation_seconds"},
 		"watchdog": {"waybill_watchdog_leading", "waybill_deliveries_open", "waybill_deliveries_overdue",
@@ -190,7 +191,7 @@ func check(t *testing.T, name string, before, after families) {
 			t.Errorf("%s: %s came with more endpoints", name, s)
 		}
 	}
-	units := regexp.MustCompile(`_(seconds|bytes|ratio|messages|records|total|info)$|^waybill_(ready|jetstream_up|nats_connected|queue_pulls|consumer_in_hand|attempts_in_flight|breakers_open|ledger_sink_writing|ledger_log_signing_refused|ledger_sink_stream_sequence|deliveries_open|deliveries_overdue|dead_letters_untold|incidents_open|watchdog_alarms|watchdog_leading|streams_without_leader|stream_replicas_gone|event_ids_seq|escalator_leading)$`)
+	units := regexp.MustCompile(`_(seconds|bytes|ratio|messages|records|total|info)$|^waybill_(ready|jetstream_up|nats_connected|queue_pulls|consumer_in_hand|attempts_in_flight|breakers_open|ledger_sink_writing|ledger_log_signing_refused|ledger_sink_stream_sequence|ledger_sink_endpoints_lost|deliveries_open|deliveries_overdue|dead_letters_untold|incidents_open|watchdog_alarms|watchdog_leading|streams_without_leader|stream_replicas_gone|event_ids_seq|escalator_leading)$`)
 	for n, f := range after {
 		counter := f.GetType() == dto.MetricType_COUNTER
 		if f.GetHelp() == "" || !strings.HasSuffix(f.GetHelp(), ".") || counter != strings.HasSuffix(n, "_total") ||

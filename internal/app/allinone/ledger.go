@@ -73,7 +73,7 @@ func (w *Waybill) startSink(ctx context.Context, _ *registry.View) error {
 		return err
 	}
 	sink, err := sink.New(sink.Options{NATS: nc, Ledger: w.ledger, Tree: tree, Name: w.name,
-		Log: w.stageLog("ledger-sink"), Registerer: w.metrics})
+		LostEndpoints: w.ledger.LostEndpoints, Log: w.stageLog("ledger-sink"), Registerer: w.metrics})
 	if err != nil {
 		return err
 	}

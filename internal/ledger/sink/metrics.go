@@ -14,7 +14,7 @@ type metrics struct {
 	stored, duplicates, invalid, newer, gaps, missing, trimmed prometheus.Counter
 	sessions                                                   *prometheus.CounterVec
 	inserts                                                    prometheus.Histogram
-	writing, position                                          prometheus.Gauge
+	writing, position, lost                                    prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -42,6 +42,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)}),
 		writing:  gauge("writing", "1 while this process writes, 0 while it waits."),
 		position: gauge("stream_sequence", "Sequence in LEDGER of the last record in ClickHouse."),
+		lost: gauge("endpoints_lost",
+			"Endpoints that the ledger has on record and the registry lacks. Alert on any: their events match nobody."),
 	}
 	for _, cause := range []string{"clickhouse_unavailable", "lease_lost", "overtaken", "stream_unavailable", "other"} {
 		m.sessions.WithLabelValues(cause) // from 0: the first one counts as an increase
@@ -51,7 +53,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	var err error
 	for _, c := range []prometheus.Collector{m.stored, m.duplicates, m.invalid, m.newer, m.gaps, m.missing, m.trimmed,
-		m.sessions, m.inserts, m.writing, m.position} {
+		m.sessions, m.inserts, m.writing, m.position, m.lost} {
 		err = errors.Join(err, r.Register(c))
 	}
 	return m, err

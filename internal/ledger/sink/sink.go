@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -91,6 +92,10 @@ type Options struct {
 	Keep time.Duration
 	// TrimEvery is the pause between trims. Default a minute.
 	TrimEvery time.Duration
+	// LostEndpoints says which endpoints are on record and not in the registry. It is
+	// asked every RegistryEvery while the sink writes. Optional; every ten minutes.
+	LostEndpoints func(context.Context, jetstream.JetStream) ([]string, error)
+	RegistryEvery time.Duration
 	// RecentIDs is how many of the last ids every record is compared with.
 	RecentIDs, RecentIDsTurned int
 	// Registerer of the metrics. Default: none.
@@ -131,6 +136,7 @@ func New(o Options) (*Sink, error) {
 	o.BatchAge = orDefault(o.BatchAge, DefaultBatchAge)
 	o.Keep = orDefault(o.Keep, DefaultKeep)
 	o.TrimEvery = orDefault(o.TrimEvery, time.Minute)
+	o.RegistryEvery = orDefault(o.RegistryEvery, 10*time.Minute)
 	o.RecentIDs = orDefault(o.RecentIDs, DefaultRecentIDs)
 	o.RecentIDsTurned = orDefault(o.RecentIDsTurned, DefaultRecentIDsTurned)
 	if o.Name == "" {
@@ -239,5 +245,12 @@ func (s *Sink) hold(ctx context.Context) error {
 			s.waiting(waitingForLease)
 			s.o.Log.Info().Str("holder", holder).Msg("ledger_sink.standby")
 		}}
-	return lease.Hold(ctx, o, s.session)
+	return lease.Hold(ctx, o, func(ctx context.Context, l *lease.Lease) error {
+		ctx, end := context.WithCancel(ctx)
+		var beside sync.WaitGroup
+		defer beside.Wait()
+		defer end()
+		beside.Go(func() { s.watchRegistry(ctx) })
+		return s.session(ctx, l)
+	})
 }
