@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/sink"
 	"github.com/waybill-dev/waybill/internal/ledger/transparency"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -76,11 +77,12 @@ func openLog(env *process.Env, db *ledger.DB, s *transparency.Settings) (*transp
 	}
 	server := transparency.Server{Store: db, Log: env.Log}
 	if o.Keys == nil {
-		env.Log.Warn().Msg("ledger_log.no_key: tiles are stored, no checkpoint is signed; make a key with: waybill ledger " +
+		env.Log.Warn().Msg(logevent.LedgerLogNoKey +
+			": tiles are stored, no checkpoint is signed; make a key with: waybill ledger " +
 			"key generate, and name it with --checkpoint-key")
 	} else {
 		server.Origin = o.Keys.Origin()
-		env.Log.Info().Str("origin", server.Origin).Str("verifier", o.Keys.List()[0].Verifier).Msg("ledger_log.key")
+		env.Log.Info().Str("origin", server.Origin).Str("verifier", o.Keys.List()[0].Verifier).Msg(logevent.LedgerLogKey)
 	}
 	o.Store, o.NATS, o.Log, o.Registerer = db, env.NATS, env.Log, env.Metrics
 	log, err := transparency.New(o)

@@ -58,12 +58,14 @@ func TestARegistryThatIsPoorerThanTheLedgerIsNamed(t *testing.T) {
 
 	// The cure that docs/operations.md names: what matched nobody meanwhile is sent by a replay.
 	var published, replayed any
-	d.do("", &published, "event", "publish", "--id", "nobody-1", "--tenant", "acme", "--type", "order.paid", "--data", "{}")
+	d.do("", &published, "event", "publish", "--id", "nobody-1", "--tenant", "acme", "--type", "order.paid", "--data",
+		"{}")
 	d.onRecord("nobody-1", record.EventUnmatched)
 	address, got := receiver(t, ok)
 	var again endpoint
 	d.do("", &again, "endpoint", "create", "--tenant", "acme", "--url", address, "--types", "order.*")
-	d.do("", &replayed, "replay", "event", "nobody-1", "--tenant", "acme", "--endpoint", again.ID, "--reason", "registry was lost")
+	d.do("", &replayed, "replay", "event", "nobody-1", "--tenant", "acme", "--endpoint", again.ID,
+		"--reason", "registry was lost")
 	if id := next(t, got).header.Get("Webhook-Id"); id != "nobody-1" {
 		t.Errorf("the replay sent %q", id)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/test/lint"
 )
 
-var update = flag.Bool("update", false, "write docs/house.md anew")
+var update = flag.Bool("update", false, "write docs/house.md and docs/logs.md anew")
 
 func TestThePictureOfTheHouseIsTrue(t *testing.T) {
 	files, err := lint.Read(root)
@@ -28,5 +28,28 @@ func TestThePictureOfTheHouseIsTrue(t *testing.T) {
 	}
 	if got, err := os.ReadFile(name); err != nil || string(got) != want {
 		t.Errorf("docs/house.md is not what the imports say; run: make docs (%v)", err)
+	}
+}
+
+func TestThePictureOfTheLogsIsTrue(t *testing.T) {
+	files, err := lint.Read(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, unused := lint.LogEvents(files)
+	if len(unused) > 0 {
+		t.Errorf("names of internal/platform/logevent that nothing logs: %q", unused)
+	}
+	name := filepath.Join(root, "docs", "logs.md")
+	if *update {
+		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if empty := regexp.MustCompile("(?m)^\\| `[^`]+` \\| [a-z, ]+ \\|  \\|$").FindAllString(want, -1); len(empty) > 0 {
+		t.Errorf("names without a comment that says what they mean: %q", empty)
+	}
+	if got, err := os.ReadFile(name); err != nil || string(got) != want {
+		t.Errorf("docs/logs.md is not what the program logs; run: make docs (%v)", err)
 	}
 }

@@ -125,6 +125,18 @@ func TestEachRuleFindsWhatBreaksItAndNothingElse(t *testing.T) {
 		{"the pipeline's test starts a command", "test/pipeline/a_test.go",
 			"package pipeline\nimport _ \"" + Module + "/internal/app/process\"", "pipeline-alone-in-tests"},
 
+		{"a log line's name is written in place", "internal/registry/a.go",
+			"package registry\nfunc f() { log.Warn().Int(\"n\", 1).Msg(\"registry.lost: look\" + why) }", "log-events-have-a-name"},
+		{"a log line has a constant", "internal/registry/a.go",
+			"package registry\nfunc f() { log.Warn().Msg(logevent.RegistryLost + \": look\") }", ""},
+		{"a log line is a sentence", "internal/registry/a.go",
+			"package registry\nfunc f() { log.Warn().Msg(\"the engine is back\") }", ""},
+		{"a line is long", "internal/domain/record/a.go", "package record\n// " + strings.Repeat("long ", 30) + "\n",
+			"short-lines"},
+		{"a text is long", "internal/domain/record/a.go", "package record\nconst s = \"" +
+			strings.Repeat("long ", 30) + "\"\n", ""},
+		{"a query is long", "internal/domain/record/a.go", "package record\nconst s = `\n" +
+			strings.Repeat("long ", 30) + "`\n", ""},
 		{"a package is called util", "internal/util/a.go", "package util", "package-names"},
 		{"a function init", "internal/domain/record/a.go", "package record\nfunc init() {}", "no-init"},
 		{"a method init", "internal/domain/record/a.go", "package record\ntype t int\nfunc (t) init() {}", ""},

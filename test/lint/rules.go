@@ -36,10 +36,13 @@ func Rules() []Rule {
 			"written once", settles},
 		{"one-speller", "only streams spells a subject: writers and readers agree because they call the same function",
 			subjects},
+		{"log-events-have-a-name", "an operator searches for it, and docs/logs.md says what it means: use a constant of " +
+			"internal/platform/logevent", unnamedEvents},
 		{"no-markers", "what is not done belongs in an issue, where it is seen", pattern(markers)},
 		{"no-registry-hosts", "which mirror is used is the machine's affair: a host in the tree breaks whoever is behind " +
 			"another", pattern(registryHosts)},
 		{"short-files", "a file should be read in one sitting; split it, or say why not in a //lint:long comment", longFiles},
+		{"short-lines", "a line over 120 characters does not fit beside another file", longLines},
 		{"short-functions", "a function should fit in the head; split it, or say why not in a //lint:long comment",
 			longFunctions},
 	}

@@ -3,7 +3,9 @@ package lint
 import (
 	"fmt"
 	"go/ast"
+	"go/token"
 	"strings"
+	"unicode/utf8"
 )
 
 // Sizes that a reader can hold: see CONTRIBUTING.md.
@@ -60,4 +62,39 @@ func excused(groups []*ast.CommentGroup, in func(*ast.Comment) bool) bool {
 		}
 	}
 	return false
+}
+
+const (
+	// maxLine is what fits beside another file on a screen.
+	maxLine = 120
+	// maxText is a text that may stand on a longer line: broken, nobody finds it.
+	maxText = 60
+)
+
+// longLines finds lines over maxLine characters, a tab counting as one, but for
+// those in a raw text, such as a query, and those with a text that is long itself.
+func longLines(f File) []Found {
+	if f.Go == nil {
+		return nil
+	}
+	free := map[int]bool{}
+	ast.Inspect(f.Go.Syntax, func(n ast.Node) bool {
+		lit, ok := n.(*ast.BasicLit)
+		if !ok || lit.Kind != token.STRING || lit.Value[0] != '`' && len(lit.Value) < maxText {
+			return true
+		}
+		for l := f.Go.line(lit.Pos()); l <= f.Go.line(lit.End()); l++ {
+			free[l] = true
+		}
+		return true
+	})
+	var out []Found
+	n := 0
+	for line := range strings.Lines(f.Text) {
+		n++
+		if width := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); width > maxLine && !free[n] {
+			out = append(out, Found{n, fmt.Sprintf("%d characters", width)})
+		}
+	}
+	return out
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/waybill-dev/waybill/internal/domain/ids"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // Names within the data directory.
@@ -114,7 +115,7 @@ func (d *dataDir) prepare(log zerolog.Logger) error {
 	if info, err := os.Stat(d.path); err == nil && info.Mode().Perm()&0o077 != 0 {
 		// A mounted volume may belong to somebody else; what is inside is closed by itself.
 		if err := os.Chmod(d.path, 0o700); err != nil {
-			log.Warn().Err(err).Str("data", d.path).Msg("data.open_to_others")
+			log.Warn().Err(err).Str("data", d.path).Msg(logevent.DataOpenToOthers)
 		}
 	}
 	if err := d.lock.Truncate(0); err != nil {

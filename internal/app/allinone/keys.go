@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/waybill-dev/waybill/internal/app/process"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
@@ -70,10 +71,10 @@ func (w *Waybill) sealPlain(ctx context.Context, view *registry.View) error {
 		_, err := store.Reseal(ctx, w.keys, e.ID, registry.ActorWaybill,
 			"an older version had stored its secret in the clear")
 		if err != nil && !errors.Is(err, registry.ErrNotFound) {
-			w.log.Error().Err(err).Str("endpoint_id", e.ID).Msg("secrets.not_sealed")
+			w.log.Error().Err(err).Str("endpoint_id", e.ID).Msg(logevent.SecretsNotSealed)
 			continue
 		}
-		w.log.Warn().Str("endpoint_id", e.ID).Msg("secrets.sealed") // it had been in the clear
+		w.log.Warn().Str("endpoint_id", e.ID).Msg(logevent.SecretsSealed) // it had been in the clear
 	}
 	return nil
 }
@@ -82,7 +83,7 @@ func (w *Waybill) sealPlain(ctx context.Context, view *registry.View) error {
 // to start: how else could their secrets be replaced?
 func (w *Waybill) watchKeys() {
 	if err := w.checkKeys(context.Background()); err != nil {
-		w.log.Error().Err(err).Msg("secrets.do_not_open")
+		w.log.Error().Err(err).Msg(logevent.SecretsDoNotOpen)
 	}
 	w.health.Add("secrets", w.checkKeys)
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger/transparency"
 	"github.com/waybill-dev/waybill/internal/operator/control"
 	"github.com/waybill-dev/waybill/internal/platform/egress"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/platform/redact"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/internal/platform/tracing"
@@ -238,7 +239,8 @@ func (w *Waybill) startStreams(ctx context.Context) (err error) {
 	changes, err := streams.Apply(ctx, w.js, streams.Options{Partitions: w.partitions})
 	for _, c := range changes {
 		if c.Action != "unchanged" {
-			w.log.Debug().Str("what", c.Name).Str("action", c.Action).Strs("differences", c.Differences).Msg("streams.changed")
+			w.log.Debug().Str("what", c.Name).Str("action", c.Action).Strs("differences",
+				c.Differences).Msg(logevent.StreamsChanged)
 		}
 	}
 	if err != nil {
@@ -364,7 +366,7 @@ func (w *Waybill) Wait(ctx context.Context) error {
 // Stop ends everything in the order in which work flows: nothing new is
 // accepted, what is in hand is finished, what is finished is stored.
 func (w *Waybill) Stop() error {
-	w.log.Info().Msg("up.stopping")
+	w.log.Info().Msg(logevent.UpStopping)
 	removeAddresses(w.data.join(AddressesName), w.o.AddressesFile)
 	return w.cleanup.Run(w.log)
 }

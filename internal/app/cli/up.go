@@ -15,6 +15,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/app/allinone"
 	"github.com/waybill-dev/waybill/internal/app/process"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/platform/version"
 )
 
@@ -185,7 +186,7 @@ func printAddresses(out io.Writer, w *allinone.Waybill, log zerolog.Logger) {
 	}
 	fmt.Fprintf(out, "\nwaybill: ready\n")
 	log.Info().Str("http", a.HTTP).Str("nats", a.NATS).Str("clickhouse_native", a.ClickHouseNative).
-		Str("clickhouse_http", a.ClickHouseHTTP).Str("data", w.Data()).Msg("up.ready")
+		Str("clickhouse_http", a.ClickHouseHTTP).Str("data", w.Data()).Msg(logevent.UpReady)
 }
 
 // curl is a command line that asks the ledger.

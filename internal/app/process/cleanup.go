@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // Cleanup is a stack of named steps, each pushed right after what it undoes. A
@@ -44,7 +46,7 @@ func (c *Cleanup) Run(log zerolog.Logger) error {
 		start := time.Now()
 		err := s.f(ctx)
 		cancel()
-		log.Debug().Str("step", s.name).Dur("took", time.Since(start)).Err(err).Msg("cleanup")
+		log.Debug().Str("step", s.name).Dur("took", time.Since(start)).Err(err).Msg(logevent.Cleanup)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", s.name, err))
 		}

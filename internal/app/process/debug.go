@@ -9,6 +9,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
+
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // BindDebug adds --debug-http.
@@ -49,6 +51,6 @@ func ServeDebug(addr string, cleanup *Cleanup, log zerolog.Logger) error {
 	go func() { _ = s.Serve(l) }() // ends with the cleanup, and nothing depends on it
 	// A profile that is being taken is not waited for.
 	cleanup.Push("debug http", time.Second, func(context.Context) error { return s.Close() })
-	log.Info().Str("addr", l.Addr().String()).Msg("debug.listening")
+	log.Info().Str("addr", l.Addr().String()).Msg(logevent.DebugListening)
 	return nil
 }

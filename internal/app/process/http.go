@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
+
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // Listen opens a TCP listener. flag names the setting in the error of a taken port.
@@ -156,7 +158,7 @@ func Serve(l net.Listener, handler http.Handler, cleanup *Cleanup, log zerolog.L
 	s := newServer(handler)
 	go func() {
 		if err := serveBounded(s, l, MostConnections()); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			log.Error().Err(err).Str("addr", l.Addr().String()).Msg("http.failed")
+			log.Error().Err(err).Str("addr", l.Addr().String()).Msg(logevent.HTTPFailed)
 		}
 	}()
 	cleanup.Push("http "+l.Addr().String(), 10*time.Second, func(ctx context.Context) error { return shutdown(ctx, s) })

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
+
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // connectPause is the pause between tries to reach NATS at start.
@@ -32,13 +34,19 @@ func ConnectNATS(ctx context.Context, urls, name, credentials string, patience t
 		nats.PingInterval(10 * time.Second),
 		nats.MaxPingsOutstanding(2),
 		// Without a handler, a refused permission would show up as a timeout only.
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Error().Err(err).Msg("nats.error") }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription,
+			err error) {
+			log.Error().Err(err).Msg(logevent.NATSError)
+		}),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil { // nil: we closed it
-				log.Warn().Err(err).Msg("nats.disconnected")
+				log.Warn().Err(err).Msg(logevent.NATSDisconnected)
 			}
 		}),
-		nats.ReconnectHandler(func(c *nats.Conn) { log.Info().Str("url", c.ConnectedUrlRedacted()).Msg("nats.reconnected") }),
+		nats.ReconnectHandler(func(c *nats.Conn) {
+			log.Info().Str("url",
+				c.ConnectedUrlRedacted()).Msg(logevent.NATSReconnected)
+		}),
 	}
 	if credentials != "" {
 		options = append(options, nats.UserCredentials(credentials))

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/platform/tracing"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -168,12 +169,12 @@ func (s StageCommand) run(ctx context.Context, settings Settings) (err error) {
 		served = true
 		Routes(env.Mux, env.Health, env.Metrics)
 		Serve(listener, env.Mux, cleanup, log)
-		log.Info().Str("http", listener.Addr().String()).Msg("stage.started")
+		log.Info().Str("http", listener.Addr().String()).Msg(logevent.StageStarted)
 		return nil
 	}
 	if err := s.Run(ctx, env); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}
-	log.Info().Msg("stage.stopped")
+	log.Info().Msg(logevent.StageStopped)
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/events/eventlog"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -37,7 +38,7 @@ func (x *Index) Run(ctx context.Context) error {
 			continue
 		}
 		if err != nil && ctx.Err() == nil {
-			x.log.Warn().Err(err).Msg("event_ids.reopened")
+			x.log.Warn().Err(err).Msg(logevent.EventIDsReopened)
 		}
 		pause(ctx, reopenPause)
 	}
@@ -123,7 +124,7 @@ func (x *Index) open(ctx context.Context) (jetstream.Stream, error) {
 	}
 	if !same {
 		if x.done > 0 {
-			x.log.Warn().Uint64("seq", x.done).Msg("event_ids.stream_changed")
+			x.log.Warn().Uint64("seq", x.done).Msg(logevent.EventIDsStreamChanged)
 		}
 		x.clear()
 	}
@@ -176,7 +177,7 @@ func (x *Index) load(ctx context.Context, events, segments jetstream.Stream, s *
 	last, errSeq := strconv.ParseUint(m.Header.Get(streams.HeaderLastSeq), 10, 64)
 	at, errAt := time.Parse(time.RFC3339Nano, m.Header.Get(streams.HeaderLastAt))
 	if err := errors.Join(errSeq, errAt, s.decode(m.Data)); err != nil || last < s.first() || last >= s.end() {
-		x.log.Error().Err(err).Uint64("segment", s.number).Msg("event_ids.segment_unreadable")
+		x.log.Error().Err(err).Uint64("segment", s.number).Msg(logevent.EventIDsSegmentUnreadable)
 		return false, nil
 	}
 	same, err := stored(ctx, events, last, at)
@@ -324,9 +325,9 @@ func (x *Index) store(ctx context.Context, s *segment) {
 			return
 		}
 		if err != nil {
-			x.log.Warn().Err(err).Uint64("segment", s.number).Msg("event_ids.segment_not_kept")
+			x.log.Warn().Err(err).Uint64("segment", s.number).Msg(logevent.EventIDsSegmentNotKept)
 			return
 		}
-		x.log.Info().Uint64("segment", s.number).Msg("event_ids.segment_kept")
+		x.log.Info().Uint64("segment", s.number).Msg(logevent.EventIDsSegmentKept)
 	})
 }

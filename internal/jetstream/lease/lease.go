@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -237,6 +238,6 @@ func (l *Lease) Release() {
 	ctx, cancel := context.WithTimeout(context.Background(), l.ttl/5)
 	defer cancel()
 	if err := l.kv.Delete(ctx, l.o.Key, jetstream.LastRevision(revision)); err != nil {
-		l.o.Log.Debug().Err(err).Msg("lease.not_released") // it ends by itself
+		l.o.Log.Debug().Err(err).Msg(logevent.LeaseNotReleased) // it ends by itself
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // newestBound bounds the search for the last revision that can be read.
@@ -95,7 +97,7 @@ func (f *Follower[T]) Run(ctx context.Context) error {
 	begin := func(kv jetstream.KeyValue) func(jetstream.KeyValueEntry) { return f.begin(ctx, kv) }
 	Watch(ctx, f.o.JS, f.o.Bucket, ">", begin, func(err error) {
 		f.live.Store(false)
-		f.o.Log.Warn().Err(err).Str("bucket", f.o.Bucket).Msg("registry.watch_lost")
+		f.o.Log.Warn().Err(err).Str("bucket", f.o.Bucket).Msg(logevent.RegistryWatchLost)
 	})
 	return nil
 }
@@ -157,7 +159,7 @@ func (f *Follower[T]) read(ctx context.Context, kv jetstream.KeyValue, entry jet
 	if err == nil {
 		return &value, true
 	}
-	f.o.Log.Error().Err(err).Str("bucket", f.o.Bucket).Str("key", entry.Key()).Msg("registry.unreadable")
+	f.o.Log.Error().Err(err).Str("bucket", f.o.Bucket).Str("key", entry.Key()).Msg(logevent.RegistryUnreadable)
 	if have == nil {
 		bounded, cancel := context.WithTimeout(ctx, newestBound)
 		defer cancel()

@@ -8,6 +8,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 const (
@@ -80,9 +82,9 @@ func (c *Clock) Compare(ctx context.Context) error {
 		apply = 0
 	}
 	if before := c.applied.Swap(int64(apply)); before == 0 && apply != 0 {
-		c.log.Warn().Dur("apart", apart).Msg("clock.apart")
+		c.log.Warn().Dur("apart", apart).Msg(logevent.ClockApart)
 	} else if before != 0 && apply == 0 {
-		c.log.Info().Msg("clock.together")
+		c.log.Info().Msg(logevent.ClockTogether)
 	}
 	return nil
 }
@@ -91,7 +93,7 @@ func (c *Clock) Compare(ctx context.Context) error {
 func (c *Clock) Run(ctx context.Context) error {
 	for {
 		if err := c.Compare(ctx); err != nil && ctx.Err() == nil {
-			c.log.Debug().Err(err).Msg("clock.not_compared")
+			c.log.Debug().Err(err).Msg(logevent.ClockNotCompared)
 		}
 		if !Pause(ctx, clockEvery) {
 			return nil

@@ -11,6 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // groupMost and groupBytes bound a batch. The server allows a thousand messages;
@@ -226,7 +228,7 @@ func (g *groups) storeRound(round []*grouped, batch bool) (asBatch, stored bool)
 			}
 			return true, true
 		}
-		g.p.log.Debug().Err(err).Int("messages", len(round)).Msg("publish.batch_refused")
+		g.p.log.Debug().Err(err).Int("messages", len(round)).Msg(logevent.PublishBatchRefused)
 	}
 	msgs, acks := make([]*nats.Msg, len(round)), make([]*jetstream.PubAck, len(round))
 	for i, m := range round {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 const (
@@ -65,7 +67,7 @@ func (l *Loop) watchClock(ctx context.Context) {
 	for {
 		if jumped := jumps.Look(); jumped < 0 {
 			due = true
-			l.o.Log.Warn().Dur("jumped", jumped).Str("consumer", l.o.Consumer).Msg("clock.set_back")
+			l.o.Log.Warn().Dur("jumped", jumped).Str("consumer", l.o.Consumer).Msg(logevent.ClockSetBack)
 		}
 		if due && l.takeUpAgain(ctx) {
 			due = false
@@ -108,13 +110,12 @@ func (l *Loop) takeUpAgain(ctx context.Context) bool {
 	defer cancel()
 	_, err := l.o.JS.ResetConsumer(bounded, l.o.Stream, l.o.Consumer)
 	if err == nil {
-		l.o.Log.Info().Str("stream", l.o.Stream).Str("consumer", l.o.Consumer).Msg("clock.taken_up_again")
+		l.o.Log.Info().Str("stream", l.o.Stream).Str("consumer", l.o.Consumer).Msg(logevent.ClockTakenUpAgain)
 		return true
 	}
 	if ctx.Err() == nil {
 		l.o.Log.Warn().Err(fmt.Errorf("consumer %s/%s: %w; what waits there comes late by as much as the clock was set back",
-			l.o.Stream, l.o.Consumer, err)).
-			Msg("clock.not_taken_up")
+			l.o.Stream, l.o.Consumer, err)).Msg(logevent.ClockNotTakenUp)
 	}
 	Pause(ctx, resetPause)
 	return errors.Is(err, jetstream.ErrConsumerInvalidReset)

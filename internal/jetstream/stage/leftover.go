@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -30,7 +31,7 @@ func (l *Loop) sweep(ctx, work context.Context) {
 		}
 		var err error
 		if seen, err = l.leftovers(ctx, work, seen); err != nil && ctx.Err() == nil {
-			l.o.Log.Debug().Err(err).Str("stream", l.o.Stream).Str("consumer", l.o.Consumer).Msg("queue.not_swept")
+			l.o.Log.Debug().Err(err).Str("stream", l.o.Stream).Str("consumer", l.o.Consumer).Msg(logevent.QueueNotSwept)
 		}
 	}
 }
@@ -94,9 +95,9 @@ func (l *Loop) handleLeftover(ctx, work context.Context, s jetstream.Stream, m *
 		return true // at the next look
 	}
 	if err := s.DeleteMsg(work, m.Sequence); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-		l.o.Log.Warn().Err(err).Str("subject", m.Subject).Uint64("seq", m.Sequence).Msg("leftover.not_removed")
+		l.o.Log.Warn().Err(err).Str("subject", m.Subject).Uint64("seq", m.Sequence).Msg(logevent.LeftoverNotRemoved)
 		return true
 	}
-	l.o.Log.Info().Str("subject", m.Subject).Uint64("seq", m.Sequence).Msg("leftover.removed")
+	l.o.Log.Info().Str("subject", m.Subject).Uint64("seq", m.Sequence).Msg(logevent.LeftoverRemoved)
 	return true
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // ErrHardStop is the cause with which a handler's context ends when a stop has
@@ -162,7 +164,7 @@ func (l *Loop) Run(ctx context.Context) error {
 
 	for ctx.Err() == nil {
 		if err := l.consume(ctx, work); err != nil && ctx.Err() == nil {
-			l.o.Log.Error().Err(err).Str("stream", l.o.Stream).Str("consumer", l.o.Consumer).Msg("consumer.lost")
+			l.o.Log.Error().Err(err).Str("stream", l.o.Stream).Str("consumer", l.o.Consumer).Msg(logevent.ConsumerLost)
 		}
 		Pause(ctx, reopenPause)
 	}
@@ -173,7 +175,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	select {
 	case <-finished:
 	case <-bound.C:
-		l.o.Log.Warn().Int("in_hand", l.InHand()).Dur("bound", l.o.DrainTimeout).Msg("stop.interrupting")
+		l.o.Log.Warn().Int("in_hand", l.InHand()).Dur("bound", l.o.DrainTimeout).Msg(logevent.StopInterrupting)
 		hardStop(ErrHardStop)
 		<-finished
 	}
@@ -204,7 +206,7 @@ func (l *Loop) consume(ctx, work context.Context) error {
 				}
 				return
 			}
-			l.o.Log.Debug().Err(err).Str("consumer", l.o.Consumer).Msg("consumer.error")
+			l.o.Log.Debug().Err(err).Str("consumer", l.o.Consumer).Msg(logevent.ConsumerError)
 		}))
 	if err != nil {
 		return fmt.Errorf("consumer %s/%s: %w", l.o.Stream, l.o.Consumer, err)
@@ -230,7 +232,7 @@ func (l *Loop) consume(ctx, work context.Context) error {
 func (l *Loop) take(ctx, work context.Context, m jetstream.Msg) {
 	meta, err := m.Metadata()
 	if err != nil {
-		l.o.Log.Error().Err(err).Str("subject", m.Subject()).Msg("message.malformed")
+		l.o.Log.Error().Err(err).Str("subject", m.Subject()).Msg(logevent.MessageMalformed)
 		return
 	}
 	if !l.hold(meta.Sequence.Stream, m) {
@@ -336,7 +338,7 @@ func (l *Loop) hold(seq uint64, m jetstream.Msg) bool {
 
 func (l *Loop) settle(seq uint64, m jetstream.Msg, s Settlement) {
 	if err := Settle(m, s); err != nil {
-		l.o.Log.Warn().Err(err).Str("subject", m.Subject()).Msg("settle.failed")
+		l.o.Log.Warn().Err(err).Str("subject", m.Subject()).Msg(logevent.SettleFailed)
 	}
 	l.mu.Lock()
 	delete(l.held, seq)
@@ -354,7 +356,7 @@ func (l *Loop) keepAlive(ctx context.Context) {
 		case now := <-t.C:
 			for _, m := range l.dueBeats(now) {
 				if err := m.InProgress(); err != nil {
-					l.o.Log.Debug().Err(err).Msg("in_progress.failed")
+					l.o.Log.Debug().Err(err).Msg(logevent.InProgressFailed)
 				}
 			}
 		}

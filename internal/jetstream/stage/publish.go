@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 const (
@@ -94,7 +96,7 @@ func (p *Publisher) PublishAll(ctx context.Context, msgs ...*nats.Msg) ([]*jetst
 			// It was another's, stored together with these.
 		}
 		p.metrics.retries.Inc()
-		p.log.Warn().Err(err).Str("subject", msgs[0].Subject).Dur("pause", pause).Msg("publish.retry")
+		p.log.Warn().Err(err).Str("subject", msgs[0].Subject).Dur("pause", pause).Msg(logevent.PublishRetry)
 		if !Pause(ctx, pause) {
 			return nil, fmt.Errorf("publish: %w (last failure: %w)", context.Cause(ctx), err)
 		}

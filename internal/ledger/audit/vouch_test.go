@@ -56,7 +56,9 @@ func TestWhatEVENTSSaysOfARecord(t *testing.T) {
 			trimmed, nil, audit.EventUnknown, false},
 		{"older than EVENTS, which was made anew", record(nil),
 			audit.EventsHeld{Created: stored.Add(time.Hour), First: 1, Last: 10}, nil, "", true},
-		{"older than EVENTS, which is as old as LEDGER", record(func(r *audit.EventRecord) { r.StoredAt = made.Add(-time.Hour) }), held, nil, audit.EventUnknown, false},
+		{"older than EVENTS, which is as old as LEDGER", record(func(r *audit.EventRecord) {
+			r.StoredAt = made.Add(-time.Hour)
+		}), held, nil, audit.EventUnknown, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

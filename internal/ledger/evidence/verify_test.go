@@ -160,7 +160,10 @@ func TestAFileThatIsWrongIsRejectedForItsReason(t *testing.T) {
 			Witnesses: []evidence.Key{parseKey(t, elsewhere.vwit)}}, "has not signed this checkpoint"},
 		"another ledger's checkpoint": {change(func(f *evidence.File) { f.Checkpoint.Note = foreign.Checkpoint.Note }),
 			l.options(), "is not signed by the key"},
-		"a record of another ledger": {change(func(f *evidence.File) { f.Records[3] = foreign.Records[3]; f.Records[3].Seq++ }), l.options(), "do not lead to the checkpoint's root"},
+		"a record of another ledger": {change(func(f *evidence.File) {
+			f.Records[3] = foreign.Records[3]
+			f.Records[3].Seq++
+		}), l.options(), "do not lead to the checkpoint's root"},
 		"a record of another event": {change(func(f *evidence.File) {
 			f.Records = append(f.Records[:2:2], append([]evidence.Record{l.record(4, 23)}, f.Records[2:]...)...)
 		}), l.options(), "record 4 (event.accepted rec-4) does not belong"},

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -37,7 +38,7 @@ func (r *reader) gap(ctx context.Context, from, to uint64) error {
 	s := r.sink
 	s.metrics.gaps.Inc()
 	s.metrics.missing.Add(float64(to - from + 1))
-	s.o.Log.Error().Uint64("from", from).Uint64("to", to).Uint64("messages", to-from+1).Msg("ledger_stream.gap")
+	s.o.Log.Error().Uint64("from", from).Uint64("to", to).Uint64("messages", to-from+1).Msg(logevent.LedgerStreamGap)
 
 	rec := record.Record{
 		ID: record.GapID(r.at.epoch, from, to), Kind: record.LedgerGap, At: time.Now(), Tenant: "default",
@@ -57,7 +58,7 @@ func (r *reader) gap(ctx context.Context, from, to uint64) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.o.Log.Error().Err(err).Uint64("from", from).Uint64("to", to).Msg("ledger_stream.gap_not_recorded")
+		s.o.Log.Error().Err(err).Uint64("from", from).Uint64("to", to).Msg(logevent.LedgerStreamGapNotRecorded)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -45,11 +46,11 @@ func (s *Sink) locate(ctx context.Context, at ledger.Position) (start, error) {
 	case at.Next == 0:
 		if st.first > 1 {
 			// An empty ClickHouse, and a stream that was trimmed before: what is gone is a gap.
-			st.alarm, st.seq = "ledger_stream.begins_late", 1
+			st.alarm, st.seq = logevent.LedgerStreamBeginsLate, 1
 		}
 		return st, nil
 	case at.StreamEpoch != st.epoch:
-		st.turned, st.alarm = true, "ledger_stream.made_anew"
+		st.turned, st.alarm = true, logevent.LedgerStreamMadeAnew
 		return st, nil
 	case at.StreamSeq < st.first: // trimmed
 		st.seq = at.StreamSeq + 1
@@ -82,7 +83,7 @@ func (st start) report(log zerolog.Logger, at ledger.Position) {
 // record that was known and came again in between makes the search end earlier,
 // which costs time and nothing else: ids tell what is stored already.
 func (s *Sink) locateLostTail(ctx context.Context, st start, at ledger.Position) (start, error) {
-	st.turned, st.alarm = true, "ledger_stream.lost_tail"
+	st.turned, st.alarm = true, logevent.LedgerStreamLostTail
 	first, last := st.seq, min(at.StreamSeq, st.last)
 	if last >= first {
 		var failed error

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -42,7 +43,7 @@ func (p *positionReporter) say(ctx context.Context, at ledger.Position) {
 		_, err = p.kv.Put(ctx, streams.StatusSink, b)
 	}
 	if err != nil {
-		p.sink.o.Log.Debug().Err(err).Msg("ledger_sink.position_not_said")
+		p.sink.o.Log.Debug().Err(err).Msg(logevent.LedgerSinkPositionNotSaid)
 		return
 	}
 	p.said = at

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -206,7 +207,8 @@ func (r *reader) lost(ctx context.Context) error {
 	case info.Delivered.Stream < r.expected:
 		r.missed = 0
 	case r.missed == r.expected:
-		return fmt.Errorf("%w: message %d of LEDGER was sent and did not come; it was lost on the way", errReading, r.expected)
+		return fmt.Errorf("%w: message %d of LEDGER was sent and did not come; it was lost on the way", errReading,
+			r.expected)
 	default:
 		r.missed = r.expected // it may be on its way
 	}
@@ -237,7 +239,7 @@ func (r *reader) take(ctx context.Context, b *batch, m jetstream.Msg) error {
 	d := digest(rec.ID)
 	if r.known.has(d) {
 		r.sink.metrics.duplicates.Inc()
-		r.sink.o.Log.Debug().Str("id", rec.ID).Uint64("seq", seq).Msg("record.known")
+		r.sink.o.Log.Debug().Str("id", rec.ID).Uint64("seq", seq).Msg(logevent.RecordKnown)
 		return nil
 	}
 	r.known.add(d)
@@ -257,9 +259,9 @@ func (r *reader) note(id string, q ledger.Quality, seq uint64) {
 	switch q {
 	case ledger.Invalid:
 		r.sink.metrics.invalid.Inc()
-		r.sink.o.Log.Error().Str("id", id).Uint64("seq", seq).Msg("record.invalid")
+		r.sink.o.Log.Error().Str("id", id).Uint64("seq", seq).Msg(logevent.RecordInvalid)
 	case ledger.Newer:
 		r.sink.metrics.newer.Inc()
-		r.sink.o.Log.Warn().Str("id", id).Uint64("seq", seq).Msg("record.newer_format")
+		r.sink.o.Log.Warn().Str("id", id).Uint64("seq", seq).Msg(logevent.RecordNewerFormat)
 	}
 }

@@ -3,6 +3,8 @@ package sink
 import (
 	"context"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // registryBound bounds one look at the registry.
@@ -25,7 +27,7 @@ func (s *Sink) watchRegistry(ctx context.Context) {
 		if err == nil {
 			s.metrics.lost.Set(float64(len(lost)))
 			if len(lost) > 0 && len(lost) != last {
-				s.o.Log.Error().Int("endpoints", len(lost)).Str("endpoint_id", lost[0]).Msg("registry.endpoints_lost")
+				s.o.Log.Error().Int("endpoints", len(lost)).Str("endpoint_id", lost[0]).Msg(logevent.RegistryEndpointsLost)
 			}
 			last = len(lost)
 		}

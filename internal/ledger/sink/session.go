@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/jetstream/lease"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // errOvertaken ends a session: ClickHouse holds something else than this
@@ -190,7 +191,7 @@ func (s *Sink) insert(ctx context.Context, l *lease.Lease, at ledger.Position, r
 
 func (s *Sink) writing(at ledger.Position) {
 	if !s.Status().Writing {
-		s.o.Log.Info().Uint64("records", at.Next).Uint64("stream_seq", at.StreamSeq).Msg("ledger_sink.writing")
+		s.o.Log.Info().Uint64("records", at.Next).Uint64("stream_seq", at.StreamSeq).Msg(logevent.LedgerSinkWriting)
 	}
 	s.reported = ""
 	s.metrics.writing.Set(1)

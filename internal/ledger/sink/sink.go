@@ -26,6 +26,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/jetstream/lease"
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -228,7 +229,7 @@ func (s *Sink) report(err error) {
 		level = zerolog.WarnLevel
 	}
 	s.reported = kind
-	s.o.Log.WithLevel(level).Err(err).Str("cause", kind).Msg("ledger_sink.waiting")
+	s.o.Log.WithLevel(level).Err(err).Str("cause", kind).Msg(logevent.LedgerSinkWaiting)
 }
 
 func (s *Sink) waiting(what string) {
@@ -243,7 +244,7 @@ func (s *Sink) hold(ctx context.Context) error {
 	o := lease.Options{JS: s.js, Key: streams.LedgerSinkLease, Name: s.o.Name, Log: s.o.Log,
 		Waiting: func(holder string) {
 			s.waiting(waitingForLease)
-			s.o.Log.Info().Str("holder", holder).Msg("ledger_sink.standby")
+			s.o.Log.Info().Str("holder", holder).Msg(logevent.LedgerSinkStandby)
 		}}
 	return lease.Hold(ctx, o, func(ctx context.Context, l *lease.Lease) error {
 		ctx, end := context.WithCancel(ctx)

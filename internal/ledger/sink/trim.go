@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/jetstream/lease"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -21,12 +22,12 @@ func (s *Sink) trim(ctx context.Context, l *lease.Lease, at ledger.Position) {
 	s.trimmedAt = time.Now()
 	removed, err := s.tryTrim(ctx, l, at)
 	if err != nil && ctx.Err() == nil {
-		s.o.Log.Warn().Err(err).Msg("ledger_stream.not_trimmed") // tried again at the next turn
+		s.o.Log.Warn().Err(err).Msg(logevent.LedgerStreamNotTrimmed) // tried again at the next turn
 		return
 	}
 	if removed > 0 {
 		s.metrics.trimmed.Inc()
-		s.o.Log.Info().Uint64("messages", removed).Msg("ledger_stream.trimmed")
+		s.o.Log.Info().Uint64("messages", removed).Msg(logevent.LedgerStreamTrimmed)
 	}
 }
 

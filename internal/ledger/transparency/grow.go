@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/merkle"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // errTiles says that a tile that is stored is not the one that follows from the
@@ -116,11 +117,11 @@ func (g *growth) fill(ctx context.Context, end uint64) error {
 		}
 		if time.Since(said) >= progressEvery {
 			said = time.Now()
-			g.log.o.Log.Info().Uint64("records", g.size).Uint64("of", end).Msg("ledger_log.back_filling")
+			g.log.o.Log.Info().Uint64("records", g.size).Uint64("of", end).Msg(logevent.LedgerLogBackFilling)
 		}
 	}
 	if n := g.size - min(first, g.size); n > entriesAtOnce {
-		g.log.o.Log.Info().Uint64("records", g.size).Uint64("added", n).Msg("ledger_log.back_filled")
+		g.log.o.Log.Info().Uint64("records", g.size).Uint64("added", n).Msg(logevent.LedgerLogBackFilled)
 	}
 	return nil
 }

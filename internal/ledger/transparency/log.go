@@ -24,6 +24,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/checkpoint"
 	"github.com/waybill-dev/waybill/internal/ledger/merkle"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // Store is what the log needs of ClickHouse.
@@ -195,7 +196,7 @@ func (l *Log) Follow(ctx context.Context, at ledger.Position, valid func() bool)
 		if err.Error() != said {
 			level, said = zerolog.WarnLevel, err.Error()
 		}
-		l.o.Log.WithLevel(level).Err(err).Msg("ledger_log.waiting")
+		l.o.Log.WithLevel(level).Err(err).Msg(logevent.LedgerLogWaiting)
 		if time.Since(began) > pauseMax {
 			pause = pauseMin
 		}

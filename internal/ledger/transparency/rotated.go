@@ -7,6 +7,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/ledger/checkpoint"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // rotated puts on record that another key signs from now on than signed the last
@@ -46,6 +47,6 @@ func (s *signing) rotated(ctx context.Context, now time.Time) error {
 	if _, err := l.js.PublishMsg(ctx, m); err != nil {
 		return fmt.Errorf("the new key %s is not on record, so it does not sign yet: %w", key.ID, err)
 	}
-	l.o.Log.Warn().Str("key", key.ID).Str("before", s.bound.Key).Str("why", r.Reason).Msg("ledger_log.key_rotated")
+	l.o.Log.Warn().Str("key", key.ID).Str("before", s.bound.Key).Str("why", r.Reason).Msg(logevent.LedgerLogKeyRotated)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/merkle"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // Server serves a ledger's log over HTTP in the layout of C2SP tlog-tiles. It
@@ -66,7 +67,7 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return
 	}
-	s.Log.Warn().Err(err).Str("path", r.URL.Path).Msg("ledger_log.not_served")
+	s.Log.Warn().Err(err).Str("path", r.URL.Path).Msg(logevent.LedgerLogNotServed)
 	http.Error(w, "the ledger cannot be read now; try again later", http.StatusServiceUnavailable)
 }
 
@@ -132,7 +133,7 @@ func (s *Server) tile(w http.ResponseWriter, r *http.Request) {
 	}
 	b, err := read(r.Context(), q)
 	if errors.Is(err, ledger.ErrDamaged) {
-		s.Log.Warn().Err(err).Str("path", r.URL.Path).Msg("ledger_log.not_served")
+		s.Log.Warn().Err(err).Str("path", r.URL.Path).Msg(logevent.LedgerLogNotServed)
 		http.Error(w, "records of this tile are not in the ledger: they were retired, or the ledger is damaged",
 			http.StatusNotFound)
 		return

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/checkpoint"
 	"github.com/waybill-dev/waybill/internal/ledger/merkle"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -161,7 +162,7 @@ func (s *signing) agree(ctx context.Context, now time.Time) error {
 		}
 	}
 	if l.fault.Swap(nil) != nil {
-		l.o.Log.Warn().Uint64("size", s.bound.Size).Msg("ledger_log.agrees_again")
+		l.o.Log.Warn().Uint64("size", s.bound.Size).Msg(logevent.LedgerLogAgreesAgain)
 	}
 	s.agreed = true
 	l.signed.Store(s.bound.Size)
@@ -221,7 +222,7 @@ func (l *Log) lastOnStream(ctx context.Context) (none ledger.Checkpoint, err err
 func (l *Log) readMessage(m *jetstream.RawStreamMsg) (none ledger.Checkpoint, err error) {
 	c, err := checkpoint.Parse(string(m.Data))
 	if err != nil {
-		l.o.Log.Error().Err(err).Uint64("seq", m.Sequence).Msg("ledger_log.no_checkpoint_on_stream")
+		l.o.Log.Error().Err(err).Uint64("seq", m.Sequence).Msg(logevent.LedgerLogNoCheckpointOnStream)
 		return none, nil
 	}
 	row := ledger.Checkpoint{Size: c.Size, At: m.Time, Origin: c.Origin, Root: c.Root, Note: string(m.Data)}
@@ -257,9 +258,9 @@ func (l *Log) refuse(ctx context.Context, t trouble) {
 	if before != nil && before.cause == t.cause && before.size == t.size {
 		return
 	}
-	l.o.Log.Error().Str("cause", t.cause).Str("why", t.text).Msg("ledger_log.signs_nothing")
+	l.o.Log.Error().Str("cause", t.cause).Str("why", t.text).Msg(logevent.LedgerLogSignsNothing)
 	if err := l.putOnRecord(ctx, t); err != nil && ctx.Err() == nil {
-		l.o.Log.Error().Err(err).Msg("ledger_log.refusal_not_on_record")
+		l.o.Log.Error().Err(err).Msg(logevent.LedgerLogRefusalNotOnRecord)
 	}
 }
 
@@ -299,7 +300,7 @@ func (s *signing) sign(ctx context.Context, now time.Time) error {
 		return err
 	}
 	if err != nil {
-		l.o.Log.Error().Err(err).Msg("ledger_log.key_file_not_read")
+		l.o.Log.Error().Err(err).Msg(logevent.LedgerLogKeyFileNotRead)
 	}
 	row := ledger.Checkpoint{Size: c.Size, At: now.UTC(), Origin: c.Origin, Key: key, Root: c.Root, Note: signed}
 	if err := l.o.Store.AppendCheckpoint(ctx, row); err != nil {
@@ -341,7 +342,7 @@ func (s *signing) publishAgain(ctx context.Context) {
 		return
 	}
 	if err := s.log.publish(ctx, s.unstored.Note, s.unstored.Origin, s.unstored.Size, 0); err != nil {
-		s.log.o.Log.Warn().Err(err).Uint64("size", s.unstored.Size).Msg("ledger_log.not_published")
+		s.log.o.Log.Warn().Err(err).Uint64("size", s.unstored.Size).Msg(logevent.LedgerLogNotPublished)
 		return
 	}
 	s.unstored = nil

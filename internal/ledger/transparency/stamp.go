@@ -17,6 +17,7 @@ import (
 	"github.com/digitorus/timestamp"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 const (
@@ -79,7 +80,7 @@ func (s *stamper) say(ctx context.Context, err error) {
 	case err != nil:
 		s.log.metrics.timestamps.WithLabelValues("failed").Inc()
 		if !s.failed {
-			s.log.o.Log.Warn().Err(err).Str("url", s.log.o.TimestampURL).Msg("ledger_log.not_timestamped")
+			s.log.o.Log.Warn().Err(err).Str("url", s.log.o.TimestampURL).Msg(logevent.LedgerLogNotTimestamped)
 		}
 		s.failed = true
 	default:

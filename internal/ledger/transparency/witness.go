@@ -19,6 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/checkpoint"
 	"github.com/waybill-dev/waybill/internal/ledger/merkle"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // Witness cosigns checkpoints (C2SP tlog-witness): it vouches that each one it
@@ -158,7 +159,7 @@ func (w *witness) count(outcome string, err error) {
 	if err != nil {
 		event = w.log.o.Log.Warn()
 	}
-	event.Err(err).Str("witness", w.Key.Name()).Str("outcome", outcome).Msg("ledger_log.witness")
+	event.Err(err).Str("witness", w.Key.Name()).Str("outcome", outcome).Msg(logevent.LedgerLogWitness)
 }
 
 // keep stores a cosignature that was verified, and publishes the note with it.

@@ -44,8 +44,8 @@ func TestATryIsOnRecordOnceForEachProblem(t *testing.T) {
 	if a.ID == b.ID || a.EventID != "evt_1" || b.EventID != "evt_2" || a.MessageID != b.MessageID {
 		t.Errorf("%+v and %+v", a, b)
 	}
-	if !a.At.Equal(began.Add(1500*time.Microsecond)) || a.DurationUS != 1500 || a.Attempt != 2 || a.Outcome != "delivered" ||
-		a.Class != "delivered" {
+	if !a.At.Equal(began.Add(1500*time.Microsecond)) || a.DurationUS != 1500 || a.Attempt != 2 ||
+		a.Outcome != "delivered" || a.Class != "delivered" {
 		t.Errorf("%+v", a)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/pipeline/attempt"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
 
@@ -191,9 +192,9 @@ func (b *breakers) close(endpoint string, br *breaker) {
 func (d *Dispatcher) breakerChanged(endpoint string, open bool) {
 	if open {
 		d.metrics.breakers.Inc()
-		d.log.Warn().Str("endpoint_id", endpoint).Msg("breaker.opened")
+		d.log.Warn().Str("endpoint_id", endpoint).Msg(logevent.BreakerOpened)
 		return
 	}
 	d.metrics.breakers.Dec()
-	d.log.Info().Str("endpoint_id", endpoint).Msg("breaker.closed")
+	d.log.Info().Str("endpoint_id", endpoint).Msg(logevent.BreakerClosed)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/delivery"
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -72,7 +73,7 @@ func (d *Dispatcher) hold(ctx context.Context, a *admission, at time.Time, why s
 // it must: before a number is claimed, so that it costs no attempt.
 func (d *Dispatcher) awaitKey(ctx context.Context, a *admission) (stage.Settlement, error) {
 	d.metrics.locked.Inc()
-	d.log.Error().Err(a.locked).Str("event_id", a.delivery.EventID).Str("endpoint_id", a.delivery.EndpointID).
-		Msg("delivery.waits_for_key")
+	d.log.Error().Err(a.locked).Str("event_id", a.delivery.EventID).Str("endpoint_id",
+		a.delivery.EndpointID).Msg(logevent.DeliveryWaitsForKey)
 	return d.hold(ctx, a, d.clock.Now().Add(keyPause), deferKey)
 }

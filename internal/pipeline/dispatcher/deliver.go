@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/pipeline/attempt"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/platform/tracing"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/pkg/envelope"
@@ -34,13 +35,13 @@ func (d *Dispatcher) Deliver(ctx context.Context, m stage.Message) stage.Settlem
 	delivery, err := delivery.Parse(m.Header, m.Data)
 	if err != nil {
 		// Not one of ours: nothing is owed. The line is the record of it.
-		d.log.Error().Err(err).Str("subject", m.Subject).Uint64("seq", m.Seq).Msg("delivery.malformed")
+		d.log.Error().Err(err).Str("subject", m.Subject).Uint64("seq", m.Seq).Msg(logevent.DeliveryMalformed)
 		return stage.Drop("malformed")
 	}
 	delivery = wellFormed(delivery)
 	if delivery.Fifo {
 		if delivery, err = d.fifoHeads.resume(ctx, delivery); err != nil {
-			d.log.Warn().Err(err).Str("event_id", delivery.EventID).Msg("delivery.handed_back")
+			d.log.Warn().Err(err).Str("event_id", delivery.EventID).Msg(logevent.DeliveryHandedBack)
 			return stage.Later(transientPause)
 		}
 	}
@@ -59,7 +60,7 @@ func (d *Dispatcher) Deliver(ctx context.Context, m stage.Message) stage.Settlem
 	s, err := d.deliver(ctx, m, delivery)
 	if err != nil {
 		d.log.Warn().Err(err).Str("event_id", delivery.EventID).Str("endpoint_id",
-			delivery.EndpointID).Msg("delivery.handed_back")
+			delivery.EndpointID).Msg(logevent.DeliveryHandedBack)
 		return stage.Later(transientPause)
 	}
 	return s
@@ -181,7 +182,7 @@ func (d *Dispatcher) attempt(ctx context.Context, a *admission) (stage.Settlemen
 	if !recorded {
 		// We were away so long that we were taken for dead: somebody else goes on.
 		d.log.Warn().Str("event_id", delivery.EventID).Str("endpoint_id", delivery.EndpointID).Int("attempt", number).
-			Str("outcome", r.Outcome).Str("on_record", stands.Outcome).Msg("attempt.overtaken")
+			Str("outcome", r.Outcome).Str("on_record", stands.Outcome).Msg(logevent.AttemptOvertaken)
 		return stage.Leave(), nil
 	}
 	d.observe(delivery, endpoint, &r, result)
@@ -261,7 +262,7 @@ func (d *Dispatcher) resume(ctx context.Context, delivery delivery.Delivery, end
 		d.metrics.attempted(delivery, &r, d.clock)
 	}
 	d.log.Warn().Str("event_id", delivery.EventID).Str("endpoint_id", delivery.EndpointID).Int("attempt", number).
-		Str("outcome", r.Outcome).Str("decision", r.Decision).Msg("attempt.resumed")
+		Str("outcome", r.Outcome).Str("decision", r.Decision).Msg(logevent.AttemptResumed)
 	delivery.Responded = delivery.Responded || r.Status > 0
 	delivery.Spent += spentBy(r)
 	delivery.HeldSince = prior.StartedAt // whoever made the attempt may have gone on

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/registry"
 )
 
@@ -47,7 +48,7 @@ func (d *Dispatcher) later(ctx context.Context, delivery delivery.Delivery, endp
 		return err
 	}
 	d.log.Error().Err(err).Str("event_id", delivery.EventID).Str("endpoint_id",
-		delivery.EndpointID).Msg("delivery.not_storable")
+		delivery.EndpointID).Msg(logevent.DeliveryNotStorable)
 	return d.deadLetter(ctx, delivery, endpoint, notStorable(err))
 }
 
@@ -83,7 +84,7 @@ func (d *Dispatcher) deadLetter(ctx context.Context, delivery delivery.Delivery,
 	d.metrics.deadLetters.WithLabelValues(r.Reason).Inc()
 	d.log.Warn().Str("tenant", r.Tenant).Str("event_id", r.EventID).Str("event_type", r.EventType).Str("endpoint_id",
 		r.EndpointID).
-		Str("reason", r.Reason).Str("detail", r.Detail).Int("attempts", r.Attempts).Msg("delivery.dead_lettered")
+		Str("reason", r.Reason).Str("detail", r.Detail).Int("attempts", r.Attempts).Msg(logevent.DeliveryDeadLettered)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/delivery"
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/pipeline/attempt"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -121,7 +122,7 @@ func (d *Dispatcher) noteFault(delivery delivery.Delivery, endpoint *registry.En
 		d.faults.failed(endpoint, strings.TrimPrefix(res.Err, attempt.NeverSent))
 		d.metrics.faults.Inc()
 		d.log.Error().Str("event_id", delivery.EventID).Str("endpoint_id", endpoint.ID).Str("error",
-			res.Err).Msg("attempt.not_made")
+			res.Err).Msg(logevent.AttemptNotMade)
 	case res.Outcome != outcome.NotSent && res.Outcome != outcome.Interrupted:
 		d.faults.made(endpoint)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/delivery"
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -121,7 +122,7 @@ func (d *Dispatcher) runFifo(ctx context.Context) error {
 			}
 			loop, err := d.fifoLoop(ctx, e.ID)
 			if err != nil {
-				d.log.Warn().Err(err).Str("endpoint_id", e.ID).Msg("fifo.not_served")
+				d.log.Warn().Err(err).Str("endpoint_id", e.ID).Msg(logevent.FIFONotServed)
 				continue
 			}
 			own, stop := context.WithCancel(ctx)

@@ -7,6 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/pipeline/attempt"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -96,7 +97,7 @@ func (d *Dispatcher) observe(delivery delivery.Delivery, endpoint *registry.Endp
 	if !r.NextAttemptAt.IsZero() {
 		e = e.Time("next_attempt_at", r.NextAttemptAt)
 	}
-	e.Msg("attempt")
+	e.Msg(logevent.Attempt)
 }
 
 func dueOf(delivery delivery.Delivery) time.Time {

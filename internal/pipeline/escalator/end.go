@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
 	"github.com/waybill-dev/waybill/internal/notify/sender"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // resolveTries is how often a channel is asked to close what it opened.
@@ -31,7 +32,7 @@ func (a *actor) end(ctx context.Context, now time.Time) time.Time {
 			store = a.endAcknowledged
 		}
 		if err := store(ctx); err != nil {
-			a.s.log.Warn().Err(err).Str("incident_id", a.id).Msg("incident.not_recorded")
+			a.s.log.Warn().Err(err).Str("incident_id", a.id).Msg(logevent.IncidentNotRecorded)
 			return now.Add(saveAgain)
 		}
 		a.ackStored = true
@@ -70,7 +71,7 @@ func (a *actor) endAcknowledged(ctx context.Context) error {
 		return err
 	}
 	a.s.log.Info().Str("incident_id", a.id).Str("tenant", a.doc.Tenant).Str("actor", a.doc.AckedBy).Int("dead_letters",
-		len(msgs)).Msg("incident.acknowledged")
+		len(msgs)).Msg(logevent.IncidentAcknowledged)
 	for name, r := range a.doc.Reach {
 		c, ok := a.s.channels.Get(name)
 		r.Resolved = !ok || !sender.Resolves(c) || r.Told == 0
@@ -101,7 +102,7 @@ func (a *actor) endExpired(ctx context.Context) error {
 	}
 	a.s.log.Error().Str("incident_id", a.id).Str("tenant", a.doc.Tenant).Int("dead_letters", a.doc.Count).Int("untold",
 		len(untold)).
-		Dur("max_duration", a.doc.Policy.MaxDuration).Msg("incident.expired: nobody acknowledged")
+		Dur("max_duration", a.doc.Policy.MaxDuration).Msg(logevent.IncidentExpired + ": nobody acknowledged")
 	return nil
 }
 

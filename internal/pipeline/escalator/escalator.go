@@ -27,6 +27,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
 	"github.com/waybill-dev/waybill/internal/notify/sender"
 	"github.com/waybill-dev/waybill/internal/pipeline/recorder"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/internal/platform/version"
 	"github.com/waybill-dev/waybill/streams"
@@ -151,12 +152,13 @@ func (e *Escalator) lead(ctx context.Context) error {
 		}
 	}
 	if len(e.policies.All()) == 0 {
-		e.log.Warn().Msg("escalation.no_policy: dead letters reach no person, only this log; make a channel and an " +
+		e.log.Warn().Msg(logevent.EscalationNoPolicy +
+			": dead letters reach no person, only this log; make a channel and an " +
 			"escalation policy: waybill channel create, waybill escalation-policy create")
 	}
 	for ctx.Err() == nil {
 		if err := e.hold(ctx); err != nil && ctx.Err() == nil {
-			e.log.Warn().Err(err).Msg("escalator.waiting")
+			e.log.Warn().Err(err).Msg(logevent.EscalatorWaiting)
 		}
 		stage.Pause(ctx, sessionPause)
 	}
@@ -166,7 +168,7 @@ func (e *Escalator) lead(ctx context.Context) error {
 // hold takes the lease and runs one session under it.
 func (e *Escalator) hold(ctx context.Context) error {
 	o := lease.Options{JS: e.js, Key: streams.EscalatorLease, Name: e.o.Name, Log: e.log,
-		Waiting: func(holder string) { e.log.Info().Str("holder", holder).Msg("escalator.standby") }}
+		Waiting: func(holder string) { e.log.Info().Str("holder", holder).Msg(logevent.EscalatorStandby) }}
 	return lease.Hold(ctx, o, func(held context.Context, l *lease.Lease) error {
 		e.metrics.leading.Set(1)
 		defer e.metrics.leading.Set(0)

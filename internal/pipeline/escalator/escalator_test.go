@@ -190,7 +190,8 @@ func TestAChannelThatFailsIsTriedAgainUntilItTakesTheMessage(t *testing.T) {
 	if rec.Attempt != 4 || !rec.At.Before(d.DeliverBy) {
 		t.Errorf("told by try %d at %s", rec.Attempt, rec.At)
 	}
-	if failed := b.ledger.WaitFor(t, 3, func(r record.Record) bool { return r.Outcome == "busy" }); failed[0].Status != 503 || failed[0].Error == "" {
+	failed := b.ledger.WaitFor(t, 3, func(r record.Record) bool { return r.Outcome == "busy" })
+	if failed[0].Status != 503 || failed[0].Error == "" {
 		t.Errorf("on record: %+v", failed[0])
 	}
 }

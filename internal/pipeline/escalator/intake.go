@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -23,14 +24,14 @@ func (s *session) take(ctx context.Context, m stage.Message) stage.Settlement {
 	t, err := escalation.Decode(m.Data)
 	if err != nil {
 		// Only our own stages write there: somebody else did. The line is the record of it.
-		s.log.Error().Err(err).Str("subject", m.Subject).Uint64("seq", m.Seq).Msg("escalation.malformed")
+		s.log.Error().Err(err).Str("subject", m.Subject).Uint64("seq", m.Seq).Msg(logevent.EscalationMalformed)
 		return stage.Drop("malformed")
 	}
 	if !s.lease.Valid() {
 		return stage.Later(transientPause)
 	}
 	if err := s.admit(ctx, arrival{Problem: t}); err != nil {
-		s.log.Warn().Err(err).Str("record_id", t.ID).Msg("escalation.handed_back")
+		s.log.Warn().Err(err).Str("record_id", t.ID).Msg(logevent.EscalationHandedBack)
 		return stage.Later(transientPause)
 	}
 	return stage.Done()
@@ -203,7 +204,7 @@ func (s *session) begin(ctx, work context.Context, g *group, p escalation.Policy
 	}
 	if t.from != "" { // its key says still that it belongs to the incident that has ended
 		if _, err := s.storeProblem(ctx, t, id); err != nil {
-			s.log.Warn().Err(err).Str("record_id", t.ID).Msg("incident.not_moved")
+			s.log.Warn().Err(err).Str("record_id", t.ID).Msg(logevent.IncidentNotMoved)
 		}
 	}
 	g.current = a
@@ -211,7 +212,7 @@ func (s *session) begin(ctx, work context.Context, g *group, p escalation.Policy
 	s.launch(work, a)
 	s.log.Warn().Str("incident_id", id).Str("tenant", t.Tenant).Str("event_id", t.EventID).Str("endpoint_id",
 		t.EndpointID).
-		Str("reason", t.Reason).Str("escalation_policy", p.Name).Str("scope", string(g.scope)).Msg("incident.opened")
+		Str("reason", t.Reason).Str("escalation_policy", p.Name).Str("scope", string(g.scope)).Msg(logevent.IncidentOpened)
 	return nil
 }
 

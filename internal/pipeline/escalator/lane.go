@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // laneWidth is how many messages are under way on one channel at once: a
@@ -98,7 +99,7 @@ func (l *lanes) drain(bound time.Duration) {
 	select {
 	case <-done:
 	case <-t.C:
-		l.s.log.Warn().Dur("bound", bound).Msg("stop.interrupting")
+		l.s.log.Warn().Dur("bound", bound).Msg(logevent.StopInterrupting)
 	}
 }
 

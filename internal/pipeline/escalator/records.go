@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -37,7 +38,7 @@ func (s *session) record(ctx context.Context, j *job, r channel.Result) {
 		rec := try.Record(m.Problem)
 		msg, err := rec.Message()
 		if err != nil {
-			s.log.Error().Err(err).Msg("escalation.not_recorded")
+			s.log.Error().Err(err).Msg(logevent.EscalationNotRecorded)
 			continue
 		}
 		msgs = append(msgs, msg)
@@ -69,7 +70,7 @@ func (s *session) publish(ctx context.Context, msgs []*nats.Msg) {
 	for len(msgs) > 0 {
 		n := min(chunk, len(msgs))
 		if _, err := s.pub.PublishAll(ctx, msgs[:n]...); err != nil {
-			s.log.Error().Err(err).Msg("escalation.not_recorded")
+			s.log.Error().Err(err).Msg(logevent.EscalationNotRecorded)
 			return
 		}
 		msgs = msgs[n:]
@@ -94,7 +95,7 @@ func (s *session) observe(j *job, r channel.Result) {
 		len(j.members)).
 		Str("outcome", string(r.Outcome)).Str("class", string(r.Class)).Int("status", r.Status).Int64("duration_us",
 		r.Duration.Microseconds()).
-		Str("error", r.Error).Time("tell_by", j.tellBy).Msg("escalation")
+		Str("error", r.Error).Time("tell_by", j.tellBy).Msg(logevent.Escalation)
 }
 
 // alert is the try that reaches nobody: it says so on every way there is.
@@ -109,7 +110,7 @@ func (s *session) alert(j *job) channel.Result {
 	s.log.Error().Str("incident_id", j.a.id).Str("tenant", first.Tenant).Str("event_id", first.EventID).Str("endpoint_id",
 		first.EndpointID).
 		Str("reason", first.Reason).Int("dead_letters", len(j.members)).Str("escalation_policy", j.policy).Str("hint",
-		r.Error).Msg("escalation.nobody_told")
+		r.Error).Msg(logevent.EscalationNobodyTold)
 	// Whoever listens on the subject hears it; that nobody may is why it does not count as told.
 	ctx, cancel := context.WithTimeout(context.Background(), minTry)
 	defer cancel()

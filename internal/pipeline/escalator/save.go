@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -45,7 +46,7 @@ func (a *actor) save(ctx context.Context, now time.Time) time.Time {
 			}
 		}
 	}
-	a.s.log.Warn().Err(err).Str("incident_id", a.id).Msg("incident.not_saved")
+	a.s.log.Warn().Err(err).Str("incident_id", a.id).Msg(logevent.IncidentNotSaved)
 	a.dirty, a.counted = false, true // at the pace of counts
 	return now.Add(saveAgain)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -75,7 +76,7 @@ func (s *session) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.log.Info().Int("incidents", len(s.byID)).Msg("escalator.leading")
+	s.log.Info().Int("incidents", len(s.byID)).Msg(logevent.EscalatorLeading)
 	g := new(errgroup.Group)
 	g.Go(func() error { return loop.Run(ctx) })
 	g.Go(func() error { return s.follow(ctx) })
@@ -123,7 +124,7 @@ func (s *session) load(ctx, work context.Context) error {
 	err := s.each(ctx, streams.IncidentKeys, 0, func(e jetstream.KeyValueEntry) {
 		doc, err := escalation.DecodeIncident(e.Value())
 		if err != nil {
-			s.log.Error().Err(err).Str("key", e.Key()).Msg("incident.unreadable")
+			s.log.Error().Err(err).Str("key", e.Key()).Msg(logevent.IncidentUnreadable)
 			return
 		}
 		if doc.Recorded {
@@ -154,7 +155,7 @@ func (s *session) takeUp(ctx, work context.Context, found map[string]*actor) err
 	err := s.each(ctx, streams.TroubleKeys, from, func(e jetstream.KeyValueEntry) {
 		var m escalation.Member
 		if err := json.Unmarshal(e.Value(), &m); err != nil {
-			s.log.Error().Err(err).Str("key", e.Key()).Msg("incident.unreadable")
+			s.log.Error().Err(err).Str("key", e.Key()).Msg(logevent.IncidentUnreadable)
 			return
 		}
 		if a := found[m.Incident]; a != nil {
@@ -223,6 +224,6 @@ func (s *session) follow(ctx context.Context) error {
 	}
 	revision.Watch(ctx, s.js, streams.IncidentsBucket, streams.IncidentKeys,
 		func(jetstream.KeyValue) func(jetstream.KeyValueEntry) { return take },
-		func(err error) { s.log.Warn().Err(err).Msg("incidents.watch_lost") })
+		func(err error) { s.log.Warn().Err(err).Msg(logevent.IncidentsWatchLost) })
 	return nil
 }

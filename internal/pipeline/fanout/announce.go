@@ -6,6 +6,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/events/eventlog"
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -35,6 +36,6 @@ func (f *Fanout) announce(m stage.Message, r record.Record) {
 		err = f.o.NC.Publish(streams.RejectedSubject(r.Tenant), b)
 	}
 	if err != nil {
-		f.log.Warn().Err(err).Str("event_id", r.EventID).Msg("rejection.not_announced")
+		f.log.Warn().Err(err).Str("event_id", r.EventID).Msg(logevent.RejectionNotAnnounced)
 	}
 }

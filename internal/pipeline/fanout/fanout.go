@@ -22,6 +22,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
 	"github.com/waybill-dev/waybill/internal/pipeline/recorder"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/platform/tracing"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
@@ -229,7 +230,7 @@ func (f *Fanout) expandEvent(ctx context.Context, m stage.Message) stage.Settlem
 	f.events.WithLabelValues(result(first.Kind)).Inc()
 	if first.Kind == record.EventRejected {
 		f.log.Warn().Str("tenant", first.Tenant).Str("event_id", first.EventID).Str("subject", first.NATSSubject).
-			Str("reason", first.Reason).Str("detail", first.Detail).Msg("event.rejected")
+			Str("reason", first.Reason).Str("detail", first.Detail).Msg(logevent.EventRejected)
 	}
 	return stage.Done()
 }
@@ -312,6 +313,6 @@ func (f *Fanout) store(ctx context.Context, records []record.Record) error {
 }
 
 func (f *Fanout) later(err error, what string) stage.Settlement {
-	f.log.Warn().Err(err).Str("what", what).Msg("event.handed_back")
+	f.log.Warn().Err(err).Str("what", what).Msg(logevent.EventHandedBack)
 	return stage.Later(transientPause)
 }

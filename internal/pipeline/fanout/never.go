@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -25,7 +26,7 @@ func (f *Fanout) decide(ctx context.Context, m stage.Message, r reading, x *expa
 	if !errors.Is(err, stage.ErrPermanent) || x.records[0].Kind == record.EventRejected {
 		return first, mine, err
 	}
-	f.log.Error().Err(err).Str("subject", m.Subject).Msg("event.not_storable")
+	f.log.Error().Err(err).Str("subject", m.Subject).Msg(logevent.EventNotStorable)
 	*x = rejected(m, x.records[0].Tenant, r.event, outcome.ReasonNotStorable, err, time.Now())
 	return f.state(ctx, x.records[0], m.HeldSince())
 }
@@ -67,7 +68,7 @@ func (f *Fanout) undeliverable(ctx context.Context, m *nats.Msg, why error) erro
 		return err
 	}
 	f.log.Error().Err(why).Str("tenant", r.Tenant).Str("event_id", r.EventID).Str("endpoint_id",
-		r.EndpointID).Msg("delivery.not_storable")
+		r.EndpointID).Msg(logevent.DeliveryNotStorable)
 	_, err = f.pub.PublishAll(ctx, end, tell)
 	return err
 }

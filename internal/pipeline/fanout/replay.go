@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/replay"
 	"github.com/waybill-dev/waybill/internal/events/eventlog"
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/pkg/envelope"
 )
@@ -23,7 +24,7 @@ func (f *Fanout) replayEvent(ctx context.Context, m stage.Message) stage.Settlem
 	req, err := replay.Decode(m.Data)
 	if err != nil {
 		// Control validates before it publishes: somebody else wrote this.
-		f.log.Error().Err(err).Str("subject", m.Subject).Msg("replay.malformed")
+		f.log.Error().Err(err).Str("subject", m.Subject).Msg(logevent.ReplayMalformed)
 		return stage.Drop("malformed")
 	}
 	if err := f.view.Fresh(ctx); err != nil {
@@ -38,7 +39,7 @@ func (f *Fanout) replayEvent(ctx context.Context, m stage.Message) stage.Settlem
 		return f.later(err, req.EventID)
 	}
 	f.log.Info().Str("replay_id", req.ID).Str("tenant", req.Tenant).Str("event_id", req.EventID).Str("actor", req.Actor).
-		Str("reason", req.Reason).Int("endpoints", len(x.deliveries)).Msg("replay")
+		Str("reason", req.Reason).Int("endpoints", len(x.deliveries)).Msg(logevent.Replay)
 	return stage.Done()
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -149,7 +150,7 @@ var errListGone = errors.New("LEDGER no longer holds the list of the event's end
 func (f *Fanout) followed(ctx context.Context, m stage.Message, stands record.Record) (expansion, error) {
 	ids, err := f.listed(ctx, stands)
 	if errors.Is(err, errListGone) {
-		f.log.Error().Str("tenant", stands.Tenant).Str("event_id", stands.EventID).Msg("event.endpoints_gone")
+		f.log.Error().Str("tenant", stands.Tenant).Str("event_id", stands.EventID).Msg(logevent.EventEndpointsGone)
 		ids = nil
 		for _, ep := range f.view.Match(stands.Tenant, stands.EventType) {
 			ids = append(ids, ep.ID)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/events/eventlog"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -96,7 +97,7 @@ func (f *front) run(ctx context.Context) error {
 				slow = nil
 				continue
 			}
-			f.s.o.Log.Error().Float64("dropped", f.dropped()).Msg("ingest.events_dropped")
+			f.s.o.Log.Error().Float64("dropped", f.dropped()).Msg(logevent.IngestEventsDropped)
 		case <-ctx.Done():
 		}
 	}
@@ -228,7 +229,7 @@ func (f *front) answer(m *nats.Msg, id string, stored eventlog.Stored, err error
 		f.s.metrics.refused(p)
 		if !listens && p.Status == http.StatusServiceUnavailable {
 			// Nobody else hears of it.
-			f.s.o.Log.Error().Err(err).Str("subject", fmt.Sprintf("%.300s", m.Subject)).Msg("ingest.event_not_stored")
+			f.s.o.Log.Error().Err(err).Str("subject", fmt.Sprintf("%.300s", m.Subject)).Msg(logevent.IngestEventNotStored)
 		}
 	}
 	if !listens {
@@ -239,6 +240,6 @@ func (f *front) answer(m *nats.Msg, id string, stored eventlog.Stored, err error
 		failed = f.s.o.NC.Publish(m.Reply, body)
 	}
 	if failed != nil {
-		f.s.o.Log.Warn().Err(failed).Msg("ingest.answer_lost")
+		f.s.o.Log.Warn().Err(failed).Msg(logevent.IngestAnswerLost)
 	}
 }

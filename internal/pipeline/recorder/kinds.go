@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/jetstream/revision"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
@@ -38,7 +39,7 @@ func endpointChanged(e registry.Endpoint, at time.Time) change {
 	}
 	return change{records, func(l *zerolog.Event) {
 		l.Str("tenant", e.Tenant).Str("endpoint_id", e.ID).Uint64("endpoint_revision", e.Revision).Str("action", e.Change).
-			Str("actor", e.UpdatedBy).Msg("endpoint.changed")
+			Str("actor", e.UpdatedBy).Msg(logevent.EndpointChanged)
 	}}
 }
 
@@ -58,7 +59,7 @@ func eventTypeChanged(e registry.EventType, at time.Time) change {
 		Actor: e.UpdatedBy, Action: e.Change, Reason: e.Reason, Detail: strings.Join(said, ", "),
 	}}, func(l *zerolog.Event) {
 		l.Str("tenant", e.Tenant).Str("event_type", e.Pattern).Uint64("revision", e.Revision).Str("action", e.Change).
-			Str("actor", e.UpdatedBy).Msg("event_type.changed")
+			Str("actor", e.UpdatedBy).Msg(logevent.EventTypeChanged)
 	}}
 }
 
@@ -89,8 +90,8 @@ func operatorAction(bucket, what, key string, m revision.Meta) record.Record {
 
 func registryChanged(r record.Record, name string) change {
 	return change{[]record.Record{r}, func(l *zerolog.Event) {
-		l.Str("actor", r.Actor).Str("action", r.Action).Str("name", name).Uint64("revision", r.Revision).
-			Msg("registry.changed")
+		l.Str("actor", r.Actor).Str("action", r.Action).Str("name", name).Uint64("revision",
+			r.Revision).Msg(logevent.RegistryChanged)
 	}}
 }
 

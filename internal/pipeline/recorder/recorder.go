@@ -19,6 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
 )
@@ -83,16 +84,16 @@ func Open(ctx context.Context, o Options, names ...string) (loops []*stage.Loop,
 func (o Options) handler(read reader) stage.Handler {
 	return func(ctx context.Context, m stage.Message) stage.Settlement {
 		if operation := m.Header.Get("KV-Operation"); operation != "" {
-			o.Log.Error().Str("subject", m.Subject).Str("operation", operation).Msg("registry.removed_by_force")
+			o.Log.Error().Str("subject", m.Subject).Str("operation", operation).Msg(logevent.RegistryRemovedByForce)
 			return stage.Drop("not a revision")
 		}
 		c, err := read(m.Data, m.StoredAt)
 		if err != nil {
-			o.Log.Error().Err(err).Str("subject", m.Subject).Msg("registry.unreadable")
+			o.Log.Error().Err(err).Str("subject", m.Subject).Msg(logevent.RegistryUnreadable)
 			return stage.Drop("unreadable")
 		}
 		if err := o.store(ctx, c.records); err != nil {
-			o.Log.Warn().Err(err).Str("record_id", c.records[0].ID).Msg("record.handed_back")
+			o.Log.Warn().Err(err).Str("record_id", c.records[0].ID).Msg(logevent.RecordHandedBack)
 			return stage.Later(transientPause)
 		}
 		c.log(o.Log.Info())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // announce says what is to be said about alarms, in order.
@@ -41,7 +42,7 @@ func (w *Watchdog) say(ctx context.Context, c change) {
 	t := escalation.Of(r)
 	msgs, err := alarmMessages(r, t, c.Action != actionCleared && c.Code != NobodyToTell)
 	if err != nil {
-		w.log.Error().Err(err).Msg("alarm.not_stored")
+		w.log.Error().Err(err).Msg(logevent.AlarmNotStored)
 		return
 	}
 	if w.connected() {
@@ -50,7 +51,7 @@ func (w *Watchdog) say(ctx context.Context, c change) {
 		if _, err = w.pub.PublishAll(bounded, msgs...); err == nil {
 			return // read back from LEDGER, it is followed until people are told
 		}
-		w.log.Warn().Err(err).Str("code", string(c.Code)).Msg("alarm.not_stored")
+		w.log.Warn().Err(err).Str("code", string(c.Code)).Msg(logevent.AlarmNotStored)
 	}
 	if len(msgs) > 1 {
 		at := task{key: keyOf(r.ID), by: c.ToldAt.Add(tellWithin), try: 1}

@@ -66,7 +66,8 @@ func TestADoctorSeesWhatIsWrongAndWhatIsWell(t *testing.T) {
 		sick = examine()
 		return len(named(sick, "escalator", health.OK)) == 1
 	})
-	for code, name := range map[Code]string{DeliveryOverdue: "deliveries", PastDeadline: "deliveries", NotEscalated: "dead letters",
+	for code, name := range map[Code]string{DeliveryOverdue: "deliveries", PastDeadline: "deliveries",
+		NotEscalated:   "dead letters",
 		StreamsDrifted: "streams", ConsumerMissing: "consumers"} {
 		found := false
 		for _, c := range named(sick, name, health.Wrong) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/jetstream/stage"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -68,7 +69,7 @@ func (w *Watchdog) follow(ctx context.Context) error {
 		answers: make(chan asking, 1)}
 	for ctx.Err() == nil {
 		if err := r.session(ctx); err != nil && ctx.Err() == nil {
-			w.log.Warn().Err(err).Msg("watchdog.ledger_lost")
+			w.log.Warn().Err(err).Msg(logevent.WatchdogLedgerLost)
 		}
 		stage.Pause(ctx, reopenPause)
 	}
@@ -246,7 +247,7 @@ func (r *reader) save(ctx context.Context) {
 		return
 	}
 	if err := r.w.store(ctx, streams.StatusWatchdog, p); err != nil {
-		r.w.log.Warn().Err(err).Msg("watchdog.place_not_stored")
+		r.w.log.Warn().Err(err).Msg(logevent.WatchdogPlaceNotStored)
 		return
 	}
 	r.said = p

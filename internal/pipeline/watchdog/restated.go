@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/ids"
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/domain/record"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -111,7 +112,8 @@ func askLedger(ctx context.Context, js jetstream.JetStream, asked []doubt) (map[
 		}
 	}
 	from = from.Add(-askSlack)
-	c, err := js.OrderedConsumer(ctx, streams.Ledger, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &from, InactiveThreshold: time.Minute})
+	c, err := js.OrderedConsumer(ctx, streams.Ledger, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &from, InactiveThreshold: time.Minute})
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", streams.Ledger, err)
 	}
@@ -160,7 +162,7 @@ func (r *reader) clear(ctx context.Context) {
 		case a.err == nil || errors.Is(a.err, context.DeadlineExceeded):
 			a.owed.answer(a.asked, a.ended)
 		case ctx.Err() == nil:
-			r.w.log.Warn().Err(a.err).Int("deliveries", len(a.asked)).Msg("watchdog.doubts_not_cleared")
+			r.w.log.Warn().Err(a.err).Int("deliveries", len(a.asked)).Msg(logevent.WatchdogDoubtsNotCleared)
 		}
 	default:
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -93,7 +94,7 @@ func (w *Watchdog) take(ctx context.Context, g *group, told map[key]bool) (*noti
 	defer cancel()
 	kv, err := streams.Bucket(ctx, w.js, streams.IncidentsBucket)
 	if err != nil {
-		w.log.Warn().Err(err).Msg("watchdog.incident_not_stored")
+		w.log.Warn().Err(err).Msg(logevent.WatchdogIncidentNotStored)
 	}
 	id := escalation.IncidentID(g.cs[0].ID)
 	got := w.storeAll(ctx, kv, g.cs, id)
@@ -228,7 +229,7 @@ func (w *Watchdog) open(ctx context.Context, kv jetstream.KeyValue, n *notice) {
 		n.revision, err = kv.Create(ctx, streams.IncidentKey(i.ID), b)
 	}
 	if err != nil {
-		w.log.Warn().Err(err).Str("incident_id", i.ID).Msg("watchdog.incident_not_stored")
+		w.log.Warn().Err(err).Str("incident_id", i.ID).Msg(logevent.WatchdogIncidentNotStored)
 	}
 }
 
@@ -258,7 +259,7 @@ func (w *Watchdog) send(ctx context.Context, n *notice, ok map[key]bool) {
 	}
 	e.Str("incident_id", n.incident.ID).Str("tenant", first.Tenant).Str("event_id", first.EventID).Str("endpoint_id",
 		first.EndpointID).
-		Str("reason", first.Reason).Int("concerns", len(n.members)).Bool("told", toldOne).Msg("watchdog.told")
+		Str("reason", first.Reason).Int("concerns", len(n.members)).Bool("told", toldOne).Msg(logevent.WatchdogTold)
 }
 
 // sendStep uses all channels of a step at once.
@@ -351,7 +352,7 @@ func (w *Watchdog) save(ctx context.Context, n *notice) {
 		}
 	}
 	if err != nil {
-		w.log.Warn().Err(err).Str("incident_id", n.incident.ID).Msg("watchdog.incident_not_stored")
+		w.log.Warn().Err(err).Str("incident_id", n.incident.ID).Msg(logevent.WatchdogIncidentNotStored)
 	}
 }
 
@@ -374,7 +375,7 @@ func (w *Watchdog) recordTry(ctx context.Context, n *notice, number int, name st
 		rec := try.Record(c.Problem)
 		m, err := rec.Message()
 		if err != nil {
-			w.log.Error().Err(err).Msg("watchdog.not_recorded")
+			w.log.Error().Err(err).Msg(logevent.WatchdogNotRecorded)
 			continue
 		}
 		msgs = append(msgs, m)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -97,7 +98,7 @@ func (s *watcher) takeOver(ctx context.Context) bool {
 	_, err := status(ctx, s.w.js, streams.StatusAlarms, &stored)
 	_, err2 := status(ctx, s.w.js, streams.StatusMarks, &marks)
 	if err := errors.Join(err, err2); err != nil {
-		s.w.log.Warn().Err(err).Msg("watchdog.status_unread")
+		s.w.log.Warn().Err(err).Msg(logevent.WatchdogStatusUnread)
 		return false
 	}
 	s.alarms.load(stored)
@@ -120,7 +121,7 @@ func (s *watcher) act(ctx context.Context, found []Finding) {
 	// Stored first: whoever takes over repeats at most what was not said.
 	if err := errors.Join(s.w.store(ctx, streams.StatusAlarms, s.alarms.list()),
 		s.w.store(ctx, streams.StatusMarks, s.marks)); err != nil && ctx.Err() == nil {
-		s.w.log.Warn().Err(err).Msg("watchdog.status_not_stored")
+		s.w.log.Warn().Err(err).Msg(logevent.WatchdogStatusNotStored)
 	}
 	s.say(ctx, changes)
 }
@@ -137,7 +138,7 @@ func (s *watcher) say(ctx context.Context, changes []change) {
 
 // unseen is a look that showed nothing: the server does not answer.
 func (s *watcher) unseen(err error) {
-	s.w.log.Debug().Err(err).Msg("watchdog.unseen")
+	s.w.log.Debug().Err(err).Msg(logevent.WatchdogUnseen)
 	away := time.Since(s.reached)
 	bound := s.w.o.Limits.Unreachable
 	// Without the server nobody holds a lease. Who had it last says so first; the
@@ -188,7 +189,7 @@ func (s *watcher) tick(time.Time) {
 	next := readClock()
 	if j := s.clock.jumped(next); abs(j) > s.w.o.Limits.Clock {
 		s.jump, s.jumpAt = j, next.mono
-		s.w.log.Warn().Dur("jump", j).Msg("clock.jumped")
+		s.w.log.Warn().Dur("jump", j).Msg(logevent.ClockJumped)
 	}
 	s.clock = next
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
 	"github.com/waybill-dev/waybill/internal/notify/sender"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/platform/sealed"
 	"github.com/waybill-dev/waybill/internal/platform/version"
 	"github.com/waybill-dev/waybill/internal/registry"
@@ -42,9 +43,9 @@ const Tenant = "waybill"
 
 // Actions on record. They are the ledger's and never change.
 const (
-	actionRaised     = "alarm.raised"
-	actionRepeated   = "alarm.repeated"
-	actionCleared    = "alarm.cleared"
+	actionRaised     = logevent.AlarmRaised
+	actionRepeated   = logevent.AlarmRepeated
+	actionCleared    = logevent.AlarmCleared
 	actionNotTold    = "watchdog.not_told_in_time"
 	actionHandedOver = "handed_over" // of an escalation: the escalator was asked
 )
@@ -195,7 +196,7 @@ func (w *Watchdog) Run(ctx context.Context) error {
 func (w *Watchdog) lead(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := w.holdLease(ctx); err != nil && ctx.Err() == nil {
-			w.log.Warn().Err(err).Msg("watchdog.waiting")
+			w.log.Warn().Err(err).Msg(logevent.WatchdogWaiting)
 		}
 		stage.Pause(ctx, sessionPause)
 	}
@@ -204,11 +205,11 @@ func (w *Watchdog) lead(ctx context.Context) error {
 
 func (w *Watchdog) holdLease(ctx context.Context) error {
 	o := lease.Options{JS: w.js, Key: streams.WatchdogLease, Name: w.o.Name, Log: w.log,
-		Waiting: func(holder string) { w.log.Info().Str("holder", holder).Msg("watchdog.standby") }}
+		Waiting: func(holder string) { w.log.Info().Str("holder", holder).Msg(logevent.WatchdogStandby) }}
 	return lease.Hold(ctx, o, func(held context.Context, l *lease.Lease) error {
 		w.lease.Store(l)
 		w.metrics.leading.Set(1)
-		w.log.Info().Msg("watchdog.leading")
+		w.log.Info().Msg(logevent.WatchdogLeading)
 		defer func() { w.lease.Store(nil); w.metrics.leading.Set(0) }()
 		<-held.Done()
 		return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/domain/record"
 	"github.com/waybill-dev/waybill/internal/notify/channel"
 	"github.com/waybill-dev/waybill/internal/notify/escalation"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
@@ -131,15 +132,15 @@ func (w *Watchdog) do(ctx context.Context, tasks []task) {
 		switch {
 		case err == nil && t.step == tell && escalation.Choose(w.policies.All(), c.Problem).Revision == 0:
 			w.log.Error().Str("tenant", c.Tenant).Str("event_id", c.EventID).Str("endpoint_id", c.EndpointID).Str("reason",
-				c.Reason).
-				Msg("watchdog.nobody_to_tell: no policy is for it; make one with: waybill escalation-policy create")
+				c.Reason).Msg(logevent.WatchdogNobodyToTell + ": no policy is for it; make one with: waybill escalation-policy create")
 			w.done <- result{key: t.key, step: t.step, later: true}
 		case errors.Is(err, jetstream.ErrMsgNotFound):
-			w.log.Error().Uint64("seq", t.seq).Msg("watchdog.record_gone: a delivery is overdue, and its record is no longer " +
+			w.log.Error().Uint64("seq", t.seq).Msg(logevent.WatchdogRecordGone +
+				": a delivery is overdue, and its record is no longer " +
 				"in LEDGER; look in ClickHouse")
 			w.done <- result{key: t.key, step: t.step, gone: true}
 		case err != nil:
-			w.log.Warn().Err(err).Uint64("seq", t.seq).Msg("watchdog.record_unread")
+			w.log.Warn().Err(err).Uint64("seq", t.seq).Msg(logevent.WatchdogRecordUnread)
 			w.done <- result{key: t.key, step: t.step}
 		default:
 			by[t.step] = append(by[t.step], c)
@@ -191,7 +192,7 @@ func (w *Watchdog) handOver(ctx context.Context, cs []alert) map[key]bool {
 	for _, c := range cs {
 		ask, err := c.Message()
 		if err != nil {
-			w.log.Error().Err(err).Msg("watchdog.not_handed_over")
+			w.log.Error().Err(err).Msg(logevent.WatchdogNotHandedOver)
 			continue
 		}
 		r := escalation.Try{Action: actionHandedOver, Actor: Actor, Detail: c.detail(), Program: w.o.Name,
@@ -200,12 +201,12 @@ func (w *Watchdog) handOver(ctx context.Context, cs []alert) map[key]bool {
 		r.ID, r.At = record.WatchdogID(record.Escalation, actionHandedOver, c.ID), time.Now()
 		on, err := r.Message()
 		if err != nil {
-			w.log.Error().Err(err).Msg("watchdog.not_handed_over")
+			w.log.Error().Err(err).Msg(logevent.WatchdogNotHandedOver)
 			continue
 		}
 		w.log.Warn().Str("tenant", c.Tenant).Str("event_id", c.EventID).Str("endpoint_id", c.EndpointID).Str("reason",
 			c.Reason).
-			Bool("overdue", c.overdue).Time("deliver_by", c.DeliverBy).Msg("watchdog.handed_over")
+			Bool("overdue", c.overdue).Time("deliver_by", c.DeliverBy).Msg(logevent.WatchdogHandedOver)
 		msgs = append(msgs, ask, on)
 	}
 	return w.publish(ctx, cs, msgs, actionHandedOver)
@@ -223,11 +224,11 @@ func (w *Watchdog) count(ctx context.Context, cs []alert) map[key]bool {
 			Software: w.o.Software}
 		m, err := r.Message()
 		if err != nil {
-			w.log.Error().Err(err).Msg("watchdog.not_counted")
+			w.log.Error().Err(err).Msg(logevent.WatchdogNotCounted)
 			continue
 		}
 		w.log.Error().Str("tenant", c.Tenant).Str("event_id", c.EventID).Str("endpoint_id", c.EndpointID).Str("reason",
-			c.Reason).Msg("watchdog.not_told_in_time")
+			c.Reason).Msg(logevent.WatchdogNotToldInTime)
 		msgs = append(msgs, m)
 	}
 	ok := w.publish(ctx, cs, msgs, actionNotTold)
@@ -248,7 +249,7 @@ func (w *Watchdog) publish(ctx context.Context, cs []alert, msgs []*nats.Msg, ac
 	ctx, cancel := context.WithTimeout(ctx, storeBound)
 	defer cancel()
 	if _, err := w.pub.PublishAll(ctx, msgs...); err != nil {
-		w.log.Warn().Err(err).Str("action", action).Msg("watchdog.not_stored")
+		w.log.Warn().Err(err).Str("action", action).Msg(logevent.WatchdogNotStored)
 		return ok
 	}
 	w.metrics.told.WithLabelValues(action).Add(float64(len(cs)))

@@ -16,6 +16,8 @@ import (
 	about "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 	wire "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // exporter sends spans as OTLP over HTTP. The library's own does the same, and
@@ -50,9 +52,9 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 		}
 	}
 	if before := e.failed.Swap(err != nil); err != nil && !before {
-		e.log.Warn().Err(err).Int("spans", len(spans)).Str("endpoint", e.target.shown()).Msg("traces.lost")
+		e.log.Warn().Err(err).Int("spans", len(spans)).Str("endpoint", e.target.shown()).Msg(logevent.TracesLost)
 	} else if err == nil && before {
-		e.log.Info().Msg("traces.sent_again")
+		e.log.Info().Msg(logevent.TracesSentAgain)
 	}
 	return nil
 }

@@ -21,7 +21,8 @@ func TestWhereTracesGoFollowsTheSettingAndThenTheEnvironment(t *testing.T) {
 			"http://c:4318/v1/traces"},
 		{"the environment", "", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://d/otlp"},
 			"https://d/otlp/v1/traces"},
-		{"the environment for traces is taken as it is", "", map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://d/x", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://e"}, "https://d/x"},
+		{"the environment for traces is taken as it is", "", map[string]string{
+			"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://d/x", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://e"}, "https://d/x"},
 		{"the exporter none", "", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://d",
 			"OTEL_TRACES_EXPORTER": "none"}, ""},
 		{"disabled", "http://c", map[string]string{"OTEL_SDK_DISABLED": "true"}, ""},

@@ -15,6 +15,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 )
 
 // Options of Start.
@@ -50,7 +52,7 @@ func Start(ctx context.Context, o Options) (*Tracer, error) {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	p := sdk.NewTracerProvider(sdk.WithBatcher(&exporter{target: *to, log: o.Log}), sdk.WithResource(about))
-	o.Log.Info().Str("endpoint", to.shown()).Msg("tracing.on")
+	o.Log.Info().Str("endpoint", to.shown()).Msg(logevent.TracingOn)
 	return &Tracer{tracer: p.Tracer("github.com/waybill-dev/waybill", trace.WithInstrumentationVersion(o.Version)),
 		provider: p}, nil
 }

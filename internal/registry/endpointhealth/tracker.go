@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/waybill-dev/waybill/internal/domain/outcome"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/internal/platform/text"
 	"github.com/waybill-dev/waybill/internal/registry"
 	"github.com/waybill-dev/waybill/streams"
@@ -214,7 +215,7 @@ func (t *Tracker) write(ctx context.Context, id string, s *state) {
 	s.wrote = t.o.Now()
 	if err != nil {
 		if !errors.Is(err, jetstream.ErrKeyExists) {
-			t.o.Log.Debug().Err(err).Str("endpoint_id", id).Msg("endpoint_health.not_written")
+			t.o.Log.Debug().Err(err).Str("endpoint_id", id).Msg(logevent.EndpointHealthNotWritten)
 		}
 		return
 	}
@@ -244,16 +245,16 @@ func (t *Tracker) disable(ctx context.Context, e *registry.Endpoint, s *state) {
 	err = t.o.Store.DisableUnchanged(ctx, e, outcome.ReasonSustainedFailure, detail)
 	if err != nil {
 		if !errors.Is(err, registry.ErrConflict) && !errors.Is(err, registry.ErrNotFound) {
-			t.o.Log.Warn().Err(err).Str("endpoint_id", e.ID).Msg("endpoint.not_disabled")
+			t.o.Log.Warn().Err(err).Str("endpoint_id", e.ID).Msg(logevent.EndpointNotDisabled)
 		}
 		return
 	}
 	t.o.Log.Warn().Str("tenant", e.Tenant).Str("endpoint_id", e.ID).Str("reason",
-		string(outcome.ReasonSustainedFailure)).Str("detail", detail).Msg("endpoint.disabled")
+		string(outcome.ReasonSustainedFailure)).Str("detail", detail).Msg(logevent.EndpointDisabled)
 	t.mu.Lock()
 	s.disabled = e.Revision
 	t.mu.Unlock()
 	if err := t.kv.Delete(ctx, e.ID, jetstream.LastRevision(now.Revision())); err != nil {
-		t.o.Log.Debug().Err(err).Str("endpoint_id", e.ID).Msg("endpoint_health.not_cleared")
+		t.o.Log.Debug().Err(err).Str("endpoint_id", e.ID).Msg(logevent.EndpointHealthNotCleared)
 	}
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/waybill-dev/waybill/internal/jetstream/revision"
+	"github.com/waybill-dev/waybill/internal/platform/logevent"
 	"github.com/waybill-dev/waybill/streams"
 )
 
 // Run follows the bucket until ctx ends, then waits for the writes under way.
 func (t *Tracker) Run(ctx context.Context) error {
 	revision.Watch(ctx, t.o.JS, streams.EndpointHealthBucket, ">", t.begin,
-		func(err error) { t.o.Log.Warn().Err(err).Msg("endpoint_health.watch_lost") })
+		func(err error) { t.o.Log.Warn().Err(err).Msg(logevent.EndpointHealthWatchLost) })
 	t.work.Wait()
 	return nil
 }
@@ -57,7 +58,7 @@ func (t *Tracker) apply(e jetstream.KeyValueEntry) {
 	var have entry
 	if err := json.Unmarshal(e.Value(), &have); err != nil {
 		t.mu.Unlock()
-		t.o.Log.Error().Err(err).Str("endpoint_id", id).Msg("endpoint_health.unreadable")
+		t.o.Log.Error().Err(err).Str("endpoint_id", id).Msg(logevent.EndpointHealthUnreadable)
 		return
 	}
 	if s == nil {

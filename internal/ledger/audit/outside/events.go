@@ -174,7 +174,8 @@ func (e *Events) read(ctx context.Context, first, last uint64) (map[uint64]*audi
 func each(ctx context.Context, js jetstream.JetStream, name string, first, last uint64,
 	yield func(jetstream.Msg, *jetstream.MsgMetadata)) error {
 	fail := func(err error) error { return fmt.Errorf("reading %s: %w", name, err) }
-	c, err := js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(first, 1)})
+	c, err := js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(first, 1)})
 	if err != nil {
 		return fail(err)
 	}

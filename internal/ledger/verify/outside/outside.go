@@ -75,7 +75,8 @@ func read(ctx context.Context, js jetstream.JetStream, name string, first, last,
 	if count == 0 {
 		return nil
 	}
-	c, err := js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(first, 1)})
+	c, err := js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(first, 1)})
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", name, err)
 	}

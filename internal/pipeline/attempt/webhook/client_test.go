@@ -148,7 +148,8 @@ func oddAnswers() []misbehaviour {
 			outcome.BadResponse, 0, nil},
 		{"headers beyond the limit are a bad response", once("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("a", 200_000) +
 			"\r\n\r\n"), patient, outcome.BadResponse, 0, nil},
-		{"two content lengths are a bad response", once("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nok"), patient, outcome.BadResponse, 0, nil},
+		{"two content lengths are a bad response", once("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n" +
+			"Content-Length: 2\r\n\r\nok"), patient, outcome.BadResponse, 0, nil},
 		{"header bytes in Latin-1 are kept readable", answer("HTTP/1.1 200 OK\r\nServer: caf\xe9\r\nContent-Length: " +
 			"2\r\n\r\nok"), patient, outcome.Delivered, 200, func(t *testing.T, r attempt.Result) {
 			if got := r.ResponseHeaders["server"]; got != "caf\uFFFD" {
@@ -288,7 +289,11 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 
 func TestAResponseBeforeALargeBodyIsReadIsTheAnswer(t *testing.T) {
 	for name, script := range map[string]func(*peer){
-		"and the connection stays open": func(p *peer) { p.start(); p.send("HTTP/1.1 413 X\r\nContent-Length: 0\r\n\r\n"); <-p.gone },
+		"and the connection stays open": func(p *peer) {
+			p.start()
+			p.send("HTTP/1.1 413 X\r\nContent-Length: 0\r\n\r\n")
+			<-p.gone
+		},
 		"and the connection closes in order": func(p *peer) {
 			p.start()
 			p.send("HTTP/1.1 413 X\r\nContent-Length: 0\r\n\r\n")
