@@ -18,8 +18,10 @@ const (
 	// ledBound is what a stream gets to answer: the server itself waits half a
 	// second for a leader before it says that there is none.
 	ledBound = 1500 * time.Millisecond
-	// electionBound is what one try of a start gets while an election may go on.
-	electionBound = 30 * time.Second
+	// electionBound is what one try of a start gets while an election may go on: what
+	// was asked while nobody led is never answered, so it is asked again, three times
+	// within the default of --nats-wait.
+	electionBound = 10 * time.Second
 	// ledFor is how long an answer counts: probes and scrapes share it.
 	ledFor = 2 * time.Second
 )
