@@ -36,7 +36,10 @@ func TestAStartEndsOnceWaitingDoesNotHelp(t *testing.T) {
 		if !errors.Is(err, broken) || time.Since(began) > 0 {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
-		err = WaitForJetStream(t.Context(), 30*time.Second, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		err = WaitForJetStream(t.Context(), 30*time.Second, func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took < 30*time.Second ||
 			took > time.Minute {
 			t.Errorf("after %s: %v", took, err)
