@@ -151,7 +151,7 @@ A log line is one JSON object on standard error. With ` + "`--log-format text`" 
 | ` + "`level`" + ` | ` + "`debug`, `info`, `warn` or `error`. `error`: somebody should look. `warn`: it heals by itself, or a receiver failed" + ` |
 | ` + "`time`" + ` | When it was logged, UTC, to the millisecond |
 | ` + "`message`" + ` | The name below. A sentence may follow it after a colon |
-| ` + "`stage`" + ` | Which stage says so, where one does |
+| ` + "`stage`" + ` | Which stage says so, where one does; ` + "`part`" + ` for the NATS server and ClickHouse |
 | ` + "`error`" + ` | What went wrong, in words |
 
 Other fields are called as on record: ` + "`tenant`, `event_id`, `endpoint_id`, `attempt_id`, `incident_id`" + `. A secret or a

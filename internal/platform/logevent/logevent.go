@@ -18,7 +18,7 @@ const (
 	UpStopping = "up.stopping"
 	// One part of a process was closed at its stop.
 	Cleanup = "cleanup"
-	// A connection of the HTTP server failed. The server goes on.
+	// The HTTP server of this process ended with an error. Restart the process.
 	HTTPFailed = "http.failed"
 	// Profiles of Go are served at this address.
 	DebugListening = "debug.listening"
