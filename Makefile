@@ -14,7 +14,7 @@ NODE_PACKAGES := test/interop/node/node_modules/.package-lock.json
 RACE ?= $(if $(shell command -v $${CC:-cc} gcc 2>/dev/null),-race)
 # Tests start servers and processes: more packages at once than cores only makes each of them late, but within a
 # package most tests wait.
-TESTFLAGS ?= -p 2 -parallel 4 -timeout 15m
+TESTFLAGS ?= -p 2 -parallel 4 -timeout 20m
 # The packages that take longest start first: one that starts last runs alone, on one core.
 LONG := internal/ledger test/pipeline internal/ledger/sink internal/ledger/transparency test/torture internal/ledger/evidence internal/ledger/roles
 FUZZTIME ?= 30s
