@@ -28,10 +28,6 @@ const (
 	defaultEvery = 5 * time.Minute
 	// minFailures keeps a few attempts, far apart, from looking like an outage.
 	minFailures = 5
-	// maxGap is how much of a time counts in which nobody tried: more than the longest
-	// pause of the standard schedule. An outage of ours, or a wall clock that is set
-	// forward by days, MUST NOT disable a receiver.
-	maxGap = 12 * time.Hour
 	// requestBound keeps a request to a server that is away from piling up.
 	requestBound = 10 * time.Second
 )
@@ -110,7 +106,6 @@ func (t *Tracker) Observe(e *registry.Endpoint, success bool) {
 		return
 	}
 	s.forgetBefore(e.EnabledAt)
-	s.bridge(now)
 	if s.failures == 0 {
 		s.since = now
 	}
@@ -118,8 +113,7 @@ func (t *Tracker) Observe(e *registry.Endpoint, success bool) {
 	s.last = now
 	since, failures := s.sum()
 	over := e.DisableAfter > 0 && failures >= minFailures && now.Sub(since) >= e.DisableAfter
-	// A clock that was set back does not hold a write up until it is there again.
-	due := s.stored.Failures == 0 || now.Sub(s.wrote) >= t.o.Every || now.Before(s.wrote)
+	due := s.stored.Failures == 0 || now.Sub(s.wrote) >= t.o.Every
 	if s.busy || !over && !due {
 		t.mu.Unlock()
 		return
@@ -147,32 +141,6 @@ func (s *state) forgetBefore(enabled time.Time) {
 	}
 	if s.stored.Failures > 0 && s.stored.FirstFailureAt.Before(enabled) {
 		s.stored = entry{} // written over at the next write, under its revision
-	}
-}
-
-// bridge takes out of the time without success what nobody tried in, and what lies
-// ahead of a wall clock that was set back.
-func (s *state) bridge(now time.Time) {
-	here := entry{FirstFailureAt: s.since, LastFailureAt: s.last, Failures: s.failures}
-	last := s.stored.LastFailureAt
-	if here.Failures > 0 && here.LastFailureAt.After(last) {
-		last = here.LastFailureAt
-	}
-	unseen := now.Sub(last) - maxGap
-	here.shift(unseen, now)
-	s.stored.shift(unseen, now)
-	s.since, s.last = here.FirstFailureAt, here.LastFailureAt
-}
-
-func (e *entry) shift(unseen time.Duration, now time.Time) {
-	if e.Failures == 0 {
-		return
-	}
-	if unseen > 0 {
-		e.FirstFailureAt, e.LastFailureAt = e.FirstFailureAt.Add(unseen), e.LastFailureAt.Add(unseen)
-	}
-	if e.FirstFailureAt.After(now) {
-		e.FirstFailureAt, e.LastFailureAt = now, now
 	}
 }
 
@@ -268,12 +236,8 @@ func (t *Tracker) disable(ctx context.Context, e *registry.Endpoint, s *state) {
 		return // it succeeded elsewhere; or the next failure asks again
 	}
 	var have entry
-	if json.Unmarshal(now.Value(), &have) != nil || have.FirstFailureAt.Before(e.EnabledAt) {
-		return
-	}
-	at := t.o.Now()
-	have.shift(at.Sub(have.LastFailureAt)-maxGap, at) // another dispatcher's, that did not see the gap
-	if at.Sub(have.FirstFailureAt) < e.DisableAfter {
+	if json.Unmarshal(now.Value(), &have) != nil || have.FirstFailureAt.Before(e.EnabledAt) ||
+		t.o.Now().Sub(have.FirstFailureAt) < e.DisableAfter {
 		return
 	}
 	detail := fmt.Sprintf("no success since %s, %s failed", have.FirstFailureAt.UTC().Format(time.RFC3339),
